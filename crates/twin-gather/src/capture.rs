@@ -48,6 +48,20 @@ impl fmt::Display for NotACapture {
 
 impl std::error::Error for NotACapture {}
 
+/// What captures begin with: pcap in either byte order, with micro- or nanoseconds, and pcapng.
+const MAGICS: [[u8; 4]; 5] = [
+    [0xa1, 0xb2, 0xc3, 0xd4],
+    [0xd4, 0xc3, 0xb2, 0xa1],
+    [0xa1, 0xb2, 0x3c, 0x4d],
+    [0x4d, 0x3c, 0xb2, 0xa1],
+    [0x0a, 0x0d, 0x0d, 0x0a],
+];
+
+/// True if a file that begins so is a capture.
+pub fn looks_like(start: &[u8]) -> bool {
+    MAGICS.iter().any(|magic| start.starts_with(magic))
+}
+
 /// Hands each packet of a capture to `each`, until `each` returns false.
 ///
 /// # Errors

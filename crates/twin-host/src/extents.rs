@@ -26,7 +26,7 @@ pub struct Walked {
     pub system: String,
     /// The unit of its space in bytes.
     pub block_size: u32,
-    /// Its size in bytes.
+    /// Its size in bytes: the end of its last place, where that is known.
     pub size: u64,
     /// When the walk began, in seconds since 1970.
     pub now_s: i64,
@@ -131,10 +131,14 @@ pub fn map(dir: &Path, keep_on: &dyn Fn(u64) -> bool) -> Result<Walked, ExtentsE
     let system = system.map_or(format!("type {magic:#x}"), |(_, name)| (*name).into());
     let stat = rustix::fs::fstat(&root).map_err(host)?;
     let block_size = u32::try_from(about.f_bsize).unwrap_or(4096).max(512);
+    let space = space(&root, stat.st_dev);
+    // statfs leaves the metadata of ext4 out of the size, so places reach beyond it: free space there was
+    // cut off.
     let size = about.f_blocks * about.f_bsize as u64;
+    let size = size.max(space.as_ref().map_or(0, |space| space.end));
     let areas = if system == "ext4" { ext4_groups(block_size, size) } else { Vec::new() };
     let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
-    let free = free_ranges(&root, stat.st_dev);
+    let free = space.map(|space| space.free);
     let walked =
         Walked { system, block_size, size, now_s: now.tv_sec, areas, free, ..Walked::default() };
     let mut walk = Walk {
@@ -162,10 +166,12 @@ pub fn map(dir: &Path, keep_on: &dyn Fn(u64) -> bool) -> Result<Walked, ExtentsE
 }
 
 /// Block groups of ext4: as many blocks as a block has bits, which mke2fs chooses unless told
-/// otherwise.
+/// otherwise. Blocks of 1 KiB have one for the boot sector before the first group.
 fn ext4_groups(block_size: u32, size: u64) -> Vec<Range<u64>> {
     let group = u64::from(block_size) * u64::from(block_size) * 8;
-    let starts = (0..size.div_ceil(group)).map(|nth| nth * group);
+    let first = if block_size == 1024 { 1024 } else { 0 };
+    let count = size.saturating_sub(first).div_ceil(group);
+    let starts = (0..count).map(|nth| first + nth * group);
     starts.map(|start| start..(start + group).min(size)).collect()
 }
 
@@ -422,12 +428,21 @@ const LAST_RECORD: u32 = 0x20;
 /// FMR_OWN_FREE.
 const OWN_FREE: u64 = 1;
 
-/// The free ranges of a file system; `None` if its kernel does not tell, or not this user.
-fn free_ranges(root: &OwnedFd, device: u64) -> Option<Vec<Range<u64>>> {
+/// The space of a file system.
+#[derive(Default)]
+struct Space {
+    /// The free ranges in bytes.
+    free: Vec<Range<u64>>,
+    /// The end of the last place that is free or used.
+    end: u64,
+}
+
+/// The space of a file system; `None` if its kernel does not tell, or not this user.
+fn space(root: &OwnedFd, device: u64) -> Option<Space> {
     let (major, minor) = (rustix::fs::major(device), rustix::fs::minor(device));
     // As the kernel encodes device numbers in 32 bits.
     let device = (minor & 0xff) | (major << 8) | ((minor & !0xff) << 12);
-    let mut free: Vec<Range<u64>> = Vec::new();
+    let mut space = Space::default();
     let mut low = Fsmap::default();
     let high = Fsmap {
         device: u32::MAX,
@@ -460,11 +475,15 @@ fn free_ranges(root: &OwnedFd, device: u64) -> Option<Vec<Range<u64>>> {
         }
         let got = &ask.records[..(ask.entries as usize).min(RECORDS)];
         for record in got {
-            let is_free = record.flags & SPECIAL_OWNER != 0 && record.owner == OWN_FREE;
-            if !is_free || record.device != device || record.length == 0 {
+            if record.device != device || record.length == 0 {
                 continue;
             }
             let range = record.physical..record.physical.checked_add(record.length)?;
+            space.end = space.end.max(range.end);
+            if record.flags & SPECIAL_OWNER == 0 || record.owner != OWN_FREE {
+                continue;
+            }
+            let free = &mut space.free;
             match free.last_mut() {
                 Some(last) if last.end == range.start => last.end = range.end,
                 // Out of order it is no list of ranges.
@@ -474,7 +493,7 @@ fn free_ranges(root: &OwnedFd, device: u64) -> Option<Vec<Range<u64>>> {
         }
         let last = *got.last()?;
         if last.flags & LAST_RECORD != 0 {
-            return Some(free);
+            return Some(space);
         }
         low = last;
     }
@@ -509,5 +528,8 @@ mod tests {
         let groups = ext4_groups(4096, (300 << 20) + 4096);
         assert_eq!(groups.len(), 3);
         assert_eq!(groups[2], 256 << 20..(300 << 20) + 4096);
+        // As dumpe2fs says: group 0 is blocks 1 to 8192.
+        let groups = ext4_groups(1024, 300 << 20);
+        assert_eq!((groups[0].clone(), groups.len()), (1024..8193 << 10, 38));
     }
 }

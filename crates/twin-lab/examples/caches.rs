@@ -15,10 +15,10 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use twin_cache::{Capacity, replacement, study};
-use twin_fs::{Ino, Op};
+use twin_fs::Ino;
 use twin_lab::Workload;
 use twin_rt::FixedMap;
-use twin_trace::Record;
+use twin_trace::{Record, Transfer};
 
 const BLOCK: u64 = 4096;
 
@@ -29,12 +29,8 @@ fn accesses(workload: &Workload) -> Result<(Vec<u32>, u32), Box<dyn std::error::
     let mut source = workload.start()?;
     while let Some(record) = source.next_record()? {
         let Record::Request { request, .. } = record else { continue };
-        let (ino, off, len) = match &request.op {
-            Op::Read { ino, off, len } => (*ino, *off, u64::from(*len)),
-            Op::Write { ino, off, data } => (*ino, *off, data.len()),
-            _ => continue,
-        };
-        for block in off / BLOCK..(off + len).div_ceil(BLOCK) {
+        let Some(Transfer { ino, off, bytes, .. }) = Transfer::of(&request.op) else { continue };
+        for block in off / BLOCK..(off + bytes).div_ceil(BLOCK) {
             let next = numbers.len() as u32;
             out.push(*numbers.entry((ino, block)).or_insert(next));
         }

@@ -433,7 +433,7 @@ pub struct Figures {
     pub written_bytes: u64,
     /// Bytes written to the disk for each byte that clients wrote; `None` if they wrote none.
     pub write_amplification: Option<f64>,
-    /// Operations with another outcome than in the trace.
+    /// Operations with another outcome than in the trace: another error, or reads of another length.
     pub diverged: u64,
     /// Operations that succeeded in the trace and failed here, or could not be issued. If there are
     /// any, the other figures belong to a different workload.

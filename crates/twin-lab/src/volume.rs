@@ -201,7 +201,7 @@ fn row((workload, run): &(String, StudyRun), totals: Totals) -> Row {
 /// # Errors
 /// If it is damaged, the format is unknown, or it writes no block.
 pub fn read_trace(
-    input: impl Read + 'static,
+    input: impl Read + Send + 'static,
     format: Option<&str>,
 ) -> Result<(Trace, Reading), String> {
     let source = match format {
@@ -212,7 +212,7 @@ pub fn read_trace(
     let mut builder = Builder::default();
     while let Some(request) = source.next_request().map_err(|error| error.to_string())? {
         match request.op {
-            BlockOp::Read => {}
+            BlockOp::Read | BlockOp::Sync { .. } => {}
             BlockOp::Write => builder.write(request.device, request.offset_bytes, request.bytes),
             BlockOp::Trim => builder.trim(request.device, request.offset_bytes, request.bytes),
         }

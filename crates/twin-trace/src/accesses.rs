@@ -1,11 +1,11 @@
 //! How the clients of a workload access files, in the terms of the studies of the Sprite and BSD
 //! traces: an access is all that happens between an open and its close.
 
-use twin_fs::{Data, Ino, Op};
+use twin_fs::{Ino, Op};
 use twin_rt::{FixedMap, Nanos, SECS};
 
 use crate::error::TraceError;
-use crate::record::{Outcome, Record};
+use crate::record::{Outcome, Record, Transfer};
 use crate::stream::Source;
 
 /// A file of less than so many bytes is small.
@@ -86,6 +86,7 @@ impl AccessStats {
             (FixedMap::<u32, ()>::default(), FixedMap::<(u32, u64), ()>::default());
         while let Some(record) = source.next_record()? {
             match record {
+                Record::Node(node) if node.as_data().is_some() => {}
                 Record::Node(node) => {
                     if let Some(attr) = node.attr {
                         files.sizes.insert(node.ino, attr.size);
@@ -124,6 +125,9 @@ impl AccessStats {
     }
 
     fn request(&mut self, files: &mut Files, at: Nanos, id: u64, client: u32, op: &Op) {
+        if let Some(transfer) = Transfer::of(op) {
+            return self.transfer(files, client, transfer);
+        }
         match op {
             Op::Lookup { dir, name } => {
                 files.waiting.insert(id, (client, *dir, name.to_vec(), at, false));
@@ -136,22 +140,6 @@ impl AccessStats {
                     files.sizes.insert(*ino, 0);
                 }
                 files.open(client, *ino, at);
-            }
-            Op::Read { ino, off, len } => {
-                let size = files.sizes.get(ino).copied().unwrap_or(0);
-                let len = u64::from(*len).min(size.saturating_sub(*off));
-                self.read_bytes += len;
-                files.moved(client, *ino, *off, len, false);
-            }
-            Op::Write { ino, off, data } => {
-                let len = match data {
-                    Data::Synthetic(len) => *len,
-                    other => other.len(),
-                };
-                self.written_bytes += len;
-                files.moved(client, *ino, *off, len, true);
-                let size = files.sizes.entry(*ino).or_insert(0);
-                *size = (*size).max(off + len);
             }
             Op::SetAttr { ino, set } => {
                 if let Some(size) = set.size {
@@ -170,6 +158,23 @@ impl AccessStats {
             }
             _ => {}
         }
+    }
+
+    fn transfer(&mut self, files: &mut Files, client: u32, transfer: Transfer) {
+        let Transfer { ino, off, bytes, is_write } = transfer;
+        let size = files.sizes.entry(ino).or_insert(0);
+        let len = match is_write {
+            true => bytes,
+            false => bytes.min(size.saturating_sub(off)),
+        };
+        match is_write {
+            true => {
+                self.written_bytes += len;
+                *size = (*size).max(off.saturating_add(len));
+            }
+            false => self.read_bytes += len,
+        }
+        files.moved(client, ino, off, len, is_write);
     }
 
     fn close(&mut self, files: &mut Files, at: Nanos, client: u32, ino: Ino) {

@@ -52,6 +52,6 @@ pub use frame::{Ending, Header, Traits};
 pub use histogram::Histogram;
 pub use kind::{Kind, VERSION};
 pub use reading::{Assumed, LeftOut, Reading};
-pub use record::{DirOutcome, ErrorCode, Node, NodeAttr, Outcome, Record, Verb};
+pub use record::{DirOutcome, ErrorCode, Node, NodeAttr, Outcome, Record, Transfer, Verb};
 pub use recorder::{Recorded, Recorder, RecorderOptions};
 pub use stream::{Reader, Source, Writer};

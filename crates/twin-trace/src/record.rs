@@ -31,6 +31,8 @@ pub enum Record {
 /// The root has no node. A directory has its node before those of its entries. An inode may have
 /// several nodes: one for each further name (`nlink` is then above 1), and a second one with `attr`
 /// that completes a first one without.
+///
+/// A node without a name is that of data in a file, which had a node before ([`Node::data`]).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// The directory that holds the name.
@@ -46,6 +48,22 @@ pub struct Node {
 }
 
 impl Node {
+    /// The node that says that a file has data in a range of `len` bytes from `off` on. A file with such
+    /// nodes has data in their ranges and nowhere else; without any, a file has the bytes of its storage
+    /// from its beginning on.
+    pub fn data(ino: Ino, off: u64, len: u64) -> Node {
+        let (size, allocated) = (off.saturating_add(len), len);
+        let attr = Some(NodeAttr { nlink: 1, size, allocated, ..NodeAttr::default() });
+        Node { dir: twin_fs::ROOT_INO, name: [].as_slice().into(), ino, mode: mode::REGULAR, attr }
+    }
+
+    /// The beginning and length of a range that has data; `None` for the node of a name.
+    pub fn as_data(&self) -> Option<(u64, u64)> {
+        let attr = self.attr.filter(|_| self.name.is_empty())?;
+        let len = attr.allocated.min(attr.size);
+        Some((attr.size - len, len))
+    }
+
     /// True for a directory.
     pub fn is_dir(&self) -> bool {
         self.mode & mode::TYPE == mode::DIRECTORY
@@ -302,6 +320,60 @@ impl Verb {
             Op::Fallocate { .. } => Verb::Fallocate,
             Op::Seek { .. } => Verb::Seek,
             Op::Sync => Verb::Sync,
+        }
+    }
+}
+
+/// What an operation moves of the contents of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Transfer {
+    /// The file.
+    pub ino: Ino,
+    /// The first byte.
+    pub off: u64,
+    /// How many bytes it asks for.
+    pub bytes: u64,
+    /// True if they are written, at once or back from a kernel's cache.
+    pub is_write: bool,
+}
+
+impl Transfer {
+    /// What an operation moves; `None` if it is no read or write. All operations are named here, so that
+    /// no study forgets one that is added.
+    pub fn of(op: &Op) -> Option<Transfer> {
+        match op {
+            Op::Read { ino, off, len } => {
+                Some(Transfer { ino: *ino, off: *off, bytes: u64::from(*len), is_write: false })
+            }
+            Op::Write { ino, off, data } | Op::WriteBack { ino, off, data } => {
+                Some(Transfer { ino: *ino, off: *off, bytes: data.len(), is_write: true })
+            }
+            Op::Lookup { .. }
+            | Op::Forget { .. }
+            | Op::GetAttr { .. }
+            | Op::SetAttr { .. }
+            | Op::ReadLink { .. }
+            | Op::MakeNode { .. }
+            | Op::MakeDir { .. }
+            | Op::Symlink { .. }
+            | Op::Create { .. }
+            | Op::Unlink { .. }
+            | Op::RemoveDir { .. }
+            | Op::Rename { .. }
+            | Op::Link { .. }
+            | Op::Open { .. }
+            | Op::Release { .. }
+            | Op::Fsync { .. }
+            | Op::ReadDir { .. }
+            | Op::StatFs
+            | Op::Access { .. }
+            | Op::SetXattr { .. }
+            | Op::GetXattr { .. }
+            | Op::ListXattr { .. }
+            | Op::RemoveXattr { .. }
+            | Op::Fallocate { .. }
+            | Op::Seek { .. }
+            | Op::Sync => None,
         }
     }
 }

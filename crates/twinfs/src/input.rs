@@ -9,7 +9,7 @@ use std::io::{BufRead, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-use twin_gather::nfsdump;
+use twin_gather::{capture, nfsdump};
 use twin_trace::{Kind, block, readers};
 
 use crate::content::{self, Content};
@@ -275,11 +275,14 @@ fn found(path: &Path) -> std::io::Result<Found> {
     // What is a block trace by its beginning only: volumes and pictures are none, whatever they begin with.
     let may_be_blocks = match content {
         Content::Text | Content::Unknown(_) => true,
-        Content::Known(name) => matches!(name, "a gzip file" | "a zstd file" | "an xz file"),
+        Content::Known(name) => COMPRESSED.contains(&name),
         _ => false,
     };
-    if may_be_blocks && is_nfs_text(path) {
+    if may_be_blocks && begins(path, nfsdump::looks_like) {
         return Ok(Found::NfsText);
+    }
+    if may_be_blocks && begins(path, capture::looks_like) {
+        return Ok(Found::Other(Content::Known(content::CAPTURE)));
     }
     if may_be_blocks && let Ok((format, _)) = block::open_any(File::open(path)?) {
         return Ok(Found::Blocks(format.name));
@@ -293,10 +296,13 @@ fn found(path: &Path) -> std::io::Result<Found> {
     })
 }
 
-/// True for the text of nfsdump, compressed or not.
-fn is_nfs_text(path: &Path) -> bool {
+/// What files are called that are expanded before they are read.
+const COMPRESSED: [&str; 4] = ["a gzip file", "a bzip2 file", "a zstd file", "an xz file"];
+
+/// True for a file with such a beginning, compressed or not.
+fn begins(path: &Path, looks_like: fn(&[u8]) -> bool) -> bool {
     let input = File::open(path).and_then(readers::expanded);
-    input.and_then(|mut input| input.fill_buf().map(nfsdump::looks_like)).unwrap_or(false)
+    input.and_then(|mut input| input.fill_buf().map(looks_like)).unwrap_or(false)
 }
 
 /// What a text of ours is.

@@ -16,6 +16,7 @@ const ALLOWED: &[&str] = &[
     "Unlicense",
     "CC0-1.0",
     "BSL-1.0",
+    "bzip2-1.0.6",
 ];
 
 /// The one allowed exception, which only adds rights.

@@ -312,6 +312,8 @@ impl Recorded {
                     recorded.note_whiteout(&op, request.id);
                     recorded.request(&mut op, recorded.answer(request.id));
                 }
+                // Where in a file data was does not matter to what comes again.
+                Record::Node(node) if node.as_data().is_some() => {}
                 Record::Node(node) => recorded.was_there((node.dir, node.name), node.ino),
                 Record::Reply { .. } => {}
             }
@@ -351,6 +353,7 @@ impl Recorded {
                         };
                     }
                 }
+                Record::Node(node) if node.as_data().is_some() => {}
                 // It comes after the request with which it was found.
                 Record::Node(node) => self.node(&node),
             }

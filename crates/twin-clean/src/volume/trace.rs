@@ -49,23 +49,23 @@ impl Trace {
 #[derive(Debug, Default)]
 pub struct Builder {
     /// Device, first block on it, end, trim.
-    requests: Vec<(u32, u64, u64, bool)>,
+    requests: Vec<(u64, u64, u64, bool)>,
 }
 
 impl Builder {
     /// Adds a write of a byte range.
-    pub fn write(&mut self, device: u32, offset_bytes: u64, bytes: u64) {
+    pub fn write(&mut self, device: u64, offset_bytes: u64, bytes: u64) {
         let end = offset_bytes.saturating_add(bytes).div_ceil(BLOCK_BYTES);
         self.push(device, offset_bytes / BLOCK_BYTES, end, false);
     }
 
     /// Adds a trim of a byte range.
-    pub fn trim(&mut self, device: u32, offset_bytes: u64, bytes: u64) {
+    pub fn trim(&mut self, device: u64, offset_bytes: u64, bytes: u64) {
         let end = offset_bytes.saturating_add(bytes) / BLOCK_BYTES;
         self.push(device, offset_bytes.div_ceil(BLOCK_BYTES), end, true);
     }
 
-    fn push(&mut self, device: u32, first: u64, end: u64, is_trim: bool) {
+    fn push(&mut self, device: u64, first: u64, end: u64, is_trim: bool) {
         if first < end {
             self.requests.push((device, first, end, is_trim));
         }
@@ -77,11 +77,11 @@ impl Builder {
     /// If it writes nothing, or more blocks than a volume can have.
     pub fn finish(self) -> Result<Trace, GeometryError> {
         let written = self.requests.iter().filter(|request| !request.3);
-        let mut runs: Vec<(u32, u64, u64)> =
+        let mut runs: Vec<(u64, u64, u64)> =
             written.map(|&(d, from, to, _)| (d, from, to)).collect();
         runs.sort_unstable();
         // Runs of written blocks, without overlap, each with the number of its first block.
-        let mut merged: Vec<(u32, u64, u64, u64)> = Vec::new();
+        let mut merged: Vec<(u64, u64, u64, u64)> = Vec::new();
         let mut blocks = 0u64;
         for (device, from, to) in runs {
             match merged.last_mut() {

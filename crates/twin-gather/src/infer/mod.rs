@@ -81,6 +81,9 @@ pub fn trace(exchanges: &[Exchange], options: &Options) -> (Header, Vec<Record>,
     for exchange in exchanges {
         inference.exchange(exchange);
     }
+    // What is still open is closed when the capture ends; later than that nothing is known.
+    let end_ns = exchanges.iter().map(|exchange| exchange.answered_ns).max().unwrap_or(start_ns);
+    inference.end_ns = end_ns.saturating_sub(start_ns);
     inference.close_idle(u64::MAX);
     let header = Header {
         kind: Kind::Operations,
@@ -107,6 +110,8 @@ struct Inference<'o> {
     /// The number of requests so far.
     requests: u64,
     start_ns: u64,
+    /// When the last exchange ended, since the start: nothing comes later.
+    end_ns: Nanos,
     /// The present exchange: client, times of its call and answer since the start.
     client: u32,
     asked_ns: Nanos,
@@ -133,6 +138,7 @@ impl<'o> Inference<'o> {
             events: Vec::new(),
             requests: 0,
             start_ns,
+            end_ns: Nanos::MAX,
             client: 0,
             asked_ns: 0,
             answered_ns: 0,
@@ -170,7 +176,7 @@ impl<'o> Inference<'o> {
     /// Closes the files that were last used at `since_ns`, or before, since the start.
     fn close_idle(&mut self, since_ns: Nanos) {
         while let Some(close) = self.opens.idle(since_ns) {
-            let at_ns = close.last_ns.saturating_add(self.options.close_after_ns);
+            let at_ns = close.last_ns.saturating_add(self.options.close_after_ns).min(self.end_ns);
             self.close(close, at_ns);
         }
     }

@@ -143,6 +143,22 @@ fn a_file_is_known_by_a_name_that_comes_later_and_is_opened_and_closed() {
     assert!(named);
 }
 
+/// Closes came a minute after their last use, and so after a capture of a third of a second: the trace of
+/// it took a minute.
+#[test]
+fn a_trace_lasts_no_longer_than_its_capture() {
+    let data = Answer { attr: attr(mode::REGULAR, 5000), count: Some(4096), ..Answer::default() };
+    let exchanges = [exchange(0, read(7, 0, 4096), data.clone()), exchange(1, read(8, 0, 1), data)];
+    let (header, records, _) = trace(&exchanges, &Options::default());
+    assert!(verbs(&records).ends_with(&["read", "release", "release"]));
+    let last = records.iter().map(|record| match record {
+        Record::Request { at_ns, .. } | Record::Reply { at_ns, .. } => *at_ns,
+        Record::Node(_) => 0,
+    });
+    assert_eq!(last.max(), Some(twin_rt::SECS + twin_rt::MILLIS));
+    must_replay(&header, &records, "the end");
+}
+
 #[test]
 fn durable_writes_and_commits_become_fsyncs() {
     let create = Call::Create {

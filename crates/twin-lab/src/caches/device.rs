@@ -15,6 +15,7 @@ use twin_rt::Time;
 use twin_sim::model::{Access, DeviceModel, Options, Supply};
 
 use super::load::Effect;
+use super::packed::CHUNK;
 use super::{Accesses, DeviceRow, DiskEntry};
 
 /// A new disk.
@@ -70,6 +71,8 @@ pub(super) struct Device<'a> {
     accesses: &'a Accesses,
     model: Box<dyn DeviceModel>,
     places: Places,
+    /// The effects of a chunk of accesses, and its number.
+    effects: (Option<usize>, Vec<u32>),
     sector: u64,
     max_io: u64,
     now: Time,
@@ -87,6 +90,7 @@ impl<'a> Device<'a> {
         Ok(Device {
             accesses,
             places,
+            effects: (None, Vec::new()),
             sector: spec.sector.into(),
             max_io: u64::from(spec.max_io),
             model,
@@ -95,6 +99,16 @@ impl<'a> Device<'a> {
             reading: None,
             done: DeviceRow::default(),
         })
+    }
+
+    /// What an access does; accesses come in order.
+    fn effect(&mut self, access: u64) -> Effect {
+        let chunk = access as usize / CHUNK;
+        if self.effects.0 != Some(chunk) {
+            self.accesses.effects.chunk(chunk, &mut self.effects.1);
+            self.effects.0 = Some(chunk);
+        }
+        Effect::of(self.effects.1[access as usize % CHUNK])
     }
 
     fn extent(&self, block: u32) -> (u64, u64) {
@@ -159,13 +173,13 @@ impl<'a> Device<'a> {
 
 impl Observer for Device<'_> {
     fn hit(&mut self, access: u64, block: u32) {
-        if self.accesses.effects[access as usize] != Effect::Read {
+        if self.effect(access) != Effect::Read {
             self.dirty[block as usize] = true;
         }
     }
 
     fn missed(&mut self, access: u64, block: u32) {
-        match self.accesses.effects[access as usize] {
+        match self.effect(access) {
             Effect::Read => self.read(access, block),
             Effect::WritePart => {
                 self.read(access, block);

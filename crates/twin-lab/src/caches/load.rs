@@ -3,10 +3,13 @@
 
 use std::fmt;
 
-use twin_fs::Op;
+use std::collections::VecDeque;
+
 use twin_rt::FixedMap;
 use twin_trace::block::{BlockOp, BlockSource};
-use twin_trace::{Reading, Record, Source, TraceError};
+use twin_trace::{Outcome, Reading, Record, Source, TraceError, Transfer};
+
+use super::packed::Packed;
 
 /// The most blocks that a request may touch.
 const MOST_BLOCKS: u64 = 1 << 24;
@@ -23,11 +26,23 @@ pub(super) enum Effect {
     WritePart,
 }
 
+impl Effect {
+    /// The effect with this code.
+    pub(super) fn of(code: u32) -> Effect {
+        match code {
+            0 => Effect::Read,
+            1 => Effect::Write,
+            _ => Effect::WritePart,
+        }
+    }
+}
+
 /// The reads and writes of a trace, in order.
 pub struct Accesses {
     /// The block, or object, of each access.
-    pub(super) numbers: Vec<u32>,
-    pub(super) effects: Vec<Effect>,
+    pub(super) numbers: Packed,
+    /// What each does, by the code of an [`Effect`].
+    pub(super) effects: Packed,
     /// The number of different blocks, or objects.
     pub(super) blocks: u32,
     /// The sizes of objects, at their first appearance.
@@ -48,7 +63,13 @@ impl Accesses {
 
     /// True if there is none.
     pub fn is_empty(&self) -> bool {
-        self.numbers.is_empty()
+        self.len() == 0
+    }
+
+    /// True if they are to objects that do not all have one size: then no policy is known to be the best.
+    pub fn sizes_differ(&self) -> bool {
+        let differ = |sizes: &Vec<u32>| sizes.iter().any(|size| *size != sizes[0]);
+        self.sizes.as_ref().is_some_and(differ)
     }
 
     /// The number of different blocks, or objects.
@@ -157,7 +178,7 @@ impl Loader {
             return Err("the trace has more than 4,294,967,294 accesses".into());
         }
         self.accesses.numbers.push(number);
-        self.accesses.effects.push(effect);
+        self.accesses.effects.push(effect as u32);
         Ok(())
     }
 
@@ -209,8 +230,8 @@ pub fn load(
         Input::Operations(_) => None,
     };
     let accesses = Accesses {
-        numbers: Vec::new(),
-        effects: Vec::new(),
+        numbers: Packed::default(),
+        effects: Packed::default(),
         blocks: 0,
         sizes: as_objects.then(Vec::new),
         places: Vec::new(),
@@ -221,9 +242,12 @@ pub fn load(
     let mut loader = Loader { accesses, numbers: FixedMap::default(), unit };
     let (damage, cut, reading) = match input {
         Input::Operations(mut source) => {
-            let damage = operations(&mut loader, &mut *source, as_objects, progress).err();
+            let mut operations = Operations::new(as_objects);
+            let damage = operations.all(&mut loader, &mut *source, progress).err();
             let cut = if damage.is_none() { crate::simulate::cut(&*source) } else { None };
-            (damage, cut, source.reading())
+            let mut reading = source.reading();
+            reading.assume_of(operations.idle, IDLE);
+            (damage, cut, reading)
         }
         Input::Requests(mut source) => {
             let damage = requests(&mut loader, &mut *source, as_objects, progress).err();
@@ -236,35 +260,103 @@ pub fn load(
 /// After so many requests progress is told.
 const TOLD_EVERY: u64 = 1 << 16;
 
-fn operations(
-    loader: &mut Loader,
-    source: &mut dyn Source,
+/// What is said of reads and writes that transferred nothing.
+const IDLE: &str = "reads and writes, at the ends of files or without success, moved nothing and are no \
+                    accesses";
+/// The most operations that wait for their answers; more are never in flight.
+const WAITING_MOST: usize = 1 << 16;
+
+/// A read or write that may still be answered.
+struct Waiting {
+    id: u64,
+    number: u64,
+    piece: Piece,
+    /// How many bytes were moved, once that is known.
+    moved: Option<u64>,
+}
+
+/// The reads and writes of a workload, in the order of their requests, with as many bytes as they moved:
+/// an answer may tell of fewer than were asked for. What is not answered moved what it asked for.
+struct Operations {
     as_objects: bool,
-    progress: &mut dyn FnMut(usize),
-) -> Result<(), LoadError> {
-    let mut number = 0;
-    while let Some(record) = source.next_record().map_err(LoadError::Trace)? {
-        let Record::Request { request, .. } = record else { continue };
-        let piece = match &request.op {
-            Op::Read { ino, off, len } => {
-                Piece { file: *ino, start: *off, bytes: u64::from(*len), is_write: false }
-            }
-            Op::Write { ino, off, data } => {
-                Piece { file: *ino, start: *off, bytes: data.len(), is_write: true }
-            }
-            _ => continue,
-        };
-        number += 1;
-        if number % TOLD_EVERY == 0 {
-            progress(loader.accesses.len());
+    waiting: VecDeque<Waiting>,
+    number: u64,
+    /// Reads and writes that moved nothing.
+    idle: u64,
+}
+
+impl Operations {
+    fn new(as_objects: bool) -> Operations {
+        Operations { as_objects, waiting: VecDeque::new(), number: 0, idle: 0 }
+    }
+
+    fn all(
+        &mut self,
+        loader: &mut Loader,
+        source: &mut dyn Source,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<(), LoadError> {
+        let ended = self.read(loader, source, progress);
+        // Before damage everything is good.
+        while let Some(waiting) = self.waiting.pop_front() {
+            self.add(loader, waiting)?;
         }
-        let added = match as_objects {
+        ended
+    }
+
+    fn read(
+        &mut self,
+        loader: &mut Loader,
+        source: &mut dyn Source,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<(), LoadError> {
+        while let Some(record) = source.next_record().map_err(LoadError::Trace)? {
+            match record {
+                Record::Request { request, .. } => {
+                    let Some(transfer) = Transfer::of(&request.op) else { continue };
+                    let Transfer { ino, off, bytes, is_write } = transfer;
+                    let piece = Piece { file: ino, start: off, bytes, is_write };
+                    self.number += 1;
+                    if self.number.is_multiple_of(TOLD_EVERY) {
+                        progress(loader.accesses.len());
+                    }
+                    let (id, number) = (request.id, self.number);
+                    self.waiting.push_back(Waiting { id, number, piece, moved: None });
+                }
+                Record::Reply { id, outcome, .. } => {
+                    let at = self.waiting.binary_search_by_key(&id, |waiting| waiting.id);
+                    let Ok(at) = at else { continue };
+                    let waiting = &mut self.waiting[at];
+                    waiting.moved = Some(match outcome {
+                        Outcome::Data(bytes) | Outcome::Written(bytes) => bytes,
+                        Outcome::Failed(_) => 0,
+                        _ => waiting.piece.bytes,
+                    });
+                }
+                Record::Node(_) => continue,
+            }
+            let is_full = self.waiting.len() > WAITING_MOST;
+            let is_known = |first: &Waiting| first.moved.is_some() || is_full;
+            while let Some(first) = self.waiting.pop_front_if(|first| is_known(first)) {
+                self.add(loader, first)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn add(&mut self, loader: &mut Loader, waiting: Waiting) -> Result<(), LoadError> {
+        let Waiting { number, mut piece, moved, .. } = waiting;
+        piece.bytes = moved.unwrap_or(piece.bytes).min(piece.bytes);
+        if piece.bytes == 0 {
+            self.idle += 1;
+            return Ok(());
+        }
+        let added = match self.as_objects {
             true => loader.object(piece.file, piece.start, piece.start, &piece),
             false => loader.blocks(&piece),
         };
-        added.map_err(|why| LoadError::Request(number, why))?;
+        added.map_err(|why| LoadError::Request(number, why))
     }
-    Ok(())
 }
 
 fn requests(
@@ -279,13 +371,14 @@ fn requests(
         if number % TOLD_EVERY == 0 {
             progress(loader.accesses.len());
         }
-        // A trim leaves nothing to be cached.
-        if request.op == BlockOp::Trim {
-            continue;
-        }
         // Formats that count in blocks or objects do not say what is written.
-        let is_write = request.op == BlockOp::Write && source.unit_bytes().is_none();
-        let (file, start) = (request.device.into(), request.offset_bytes);
+        let is_write = match request.op {
+            BlockOp::Read => false,
+            BlockOp::Write => source.unit_bytes().is_none(),
+            // A trim leaves nothing to be cached, and a flush transfers nothing.
+            BlockOp::Trim | BlockOp::Sync { .. } => continue,
+        };
+        let (file, start) = (request.device, request.offset_bytes);
         let mut piece = Piece { file, start, bytes: request.bytes, is_write };
         let added = match (as_objects, source.object()) {
             (true, Some(object)) => {

@@ -7,6 +7,7 @@
 
 mod device;
 mod load;
+mod packed;
 mod page;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,6 +21,7 @@ use twin_sim::model;
 
 use crate::columns::in_width;
 use device::{Device, Places};
+use packed::{CHUNK, Packed};
 
 pub use load::{Accesses, Input, LoadError, Loaded, load};
 pub use page::page as caches_page;
@@ -87,9 +89,6 @@ enum Job {
     One(usize, usize),
 }
 
-/// So many accesses are made between two reports.
-const STEP: usize = 1 << 18;
-
 impl Study<'_> {
     /// That it can be run.
     ///
@@ -108,12 +107,12 @@ impl Study<'_> {
 
     /// The number of accesses that all runs make together.
     pub fn work(&self) -> u64 {
-        self.jobs().len() as u64 * self.accesses.numbers.len() as u64
+        self.jobs().len() as u64 * self.accesses.len() as u64
     }
 
     /// The number of accesses that a study without shared passes would make.
     pub fn simulated(&self) -> u64 {
-        (self.policies.len() * self.sizes.len() * self.accesses.numbers.len()) as u64
+        (self.policies.len() * self.sizes.len() * self.accesses.len()) as u64
     }
 
     fn jobs(&self) -> Vec<Job> {
@@ -137,10 +136,9 @@ impl Study<'_> {
     pub fn run(&self, threads: usize, progress: &(dyn Fn(u64) + Sync)) -> Result<Vec<Row>, String> {
         self.check()?;
         let jobs = self.jobs();
-        let accesses = &self.accesses.numbers;
         let next = match self.policies.iter().any(|policy| policy.needs_future()) {
-            true => study::next_accesses(accesses, self.accesses.blocks),
-            false => Vec::new(),
+            true => self.accesses.numbers.next_equal(self.accesses.blocks),
+            false => Packed::default(),
         };
         let (at, found) = (AtomicUsize::new(0), Mutex::new(vec![None; self.rows()]));
         let work = || {
@@ -164,7 +162,7 @@ impl Study<'_> {
         self.policies.len() * self.sizes.len()
     }
 
-    fn job(&self, job: &Job, next: &[u32], progress: &(dyn Fn(u64) + Sync)) -> Vec<(usize, Row)> {
+    fn job(&self, job: &Job, next: &Packed, progress: &(dyn Fn(u64) + Sync)) -> Vec<(usize, Row)> {
         match *job {
             Job::All(policy) => self.all_sizes(policy, progress),
             Job::One(policy, size) => {
@@ -178,7 +176,7 @@ impl Study<'_> {
     }
 
     fn row(&self, policy: usize, size: usize, misses: u64) -> Row {
-        let requests = self.accesses.numbers.len() as u64;
+        let requests = self.accesses.len() as u64;
         let (policy, size) = (self.policies[policy].name, self.sizes[size]);
         Row { policy, size, requests, misses, device: None }
     }
@@ -197,7 +195,9 @@ impl Study<'_> {
         sizes.sort_unstable();
         sizes.dedup();
         let mut lru = LruSizes::new(&sizes, self.accesses.blocks);
-        for step in self.accesses.numbers.chunks(STEP) {
+        let mut step = Vec::new();
+        for at in 0..self.accesses.numbers.chunks() {
+            self.accesses.numbers.chunk(at, &mut step);
             lru.feed(step.iter().copied());
             progress(step.len() as u64);
         }
@@ -214,7 +214,7 @@ impl Study<'_> {
         policy: usize,
         size: usize,
         weights: W,
-        next: &[u32],
+        next: &Packed,
         progress: &(dyn Fn(u64) + Sync),
     ) -> Row {
         let units = self.units(size);
@@ -222,7 +222,7 @@ impl Study<'_> {
         let capacity = Capacity { units, mean, rules: self.rules };
         let made = self.policies[policy].make(capacity);
         let mut run = study::Study::new(made, capacity, self.accesses.blocks, weights);
-        let next = if self.policies[policy].needs_future() { next } else { &[] };
+        let next = self.policies[policy].needs_future().then_some(next);
         let device = self.disk.and_then(|disk| Device::new(disk, self.accesses).ok());
         let device = match device {
             None => {
@@ -240,18 +240,26 @@ impl Study<'_> {
 
 fn feed<W: Weights, O: Observer>(
     run: &mut study::Study<W>,
-    accesses: &[u32],
-    next: &[u32],
+    accesses: &Packed,
+    next: Option<&Packed>,
     observer: &mut O,
     progress: &(dyn Fn(u64) + Sync),
 ) {
-    for (at, step) in accesses.chunks(STEP).enumerate() {
+    let (mut step, mut further) = (Vec::new(), Vec::new());
+    for at in 0..accesses.chunks() {
+        accesses.chunk(at, &mut step);
         let blocks = step.iter().copied();
-        match next.get(at * STEP..) {
-            Some(next) if !next.is_empty() => {
-                run.feed_with_future(blocks.zip(next.iter().copied()), observer);
+        match next {
+            Some(next) => {
+                next.chunk(at, &mut further);
+                let place = |offset: usize| (at * CHUNK + offset) as u32;
+                let next = further.iter().enumerate().map(|(offset, more)| match more {
+                    0 => u32::MAX,
+                    more => place(offset) + more,
+                });
+                run.feed_with_future(blocks.zip(next), observer);
             }
-            _ => run.feed(blocks, observer),
+            None => run.feed(blocks, observer),
         }
         progress(step.len() as u64);
     }

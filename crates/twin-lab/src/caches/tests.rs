@@ -47,7 +47,7 @@ fn threads_and_shared_passes_change_nothing() {
     assert_eq!(rows, study.run(3, &|_| {}).unwrap());
     assert_eq!(rows.len(), 2 * REGISTRY.len());
     // LRU runs in one pass for all sizes; alone with each it is the same.
-    let alone = study.one(0, 1, Blocks, &[], &|_| {});
+    let alone = study.one(0, 1, Blocks, &Packed::default(), &|_| {});
     assert_eq!(rows[1], alone);
 }
 
@@ -55,11 +55,12 @@ fn threads_and_shared_passes_change_nothing() {
 fn requests_are_divided_into_blocks_and_objects_are_whole() {
     let text = "0,W,0,8192,1\n0,R,2048,4096,2\n0,W,4096,512,3\n1,R,0,512,4\n";
     let blocks = of_text(text, false);
-    assert_eq!((blocks.numbers.as_slice(), blocks.blocks), (&[0, 1, 0, 1, 1, 2][..], 3));
+    assert_eq!((blocks.numbers.all(), blocks.blocks), (vec![0, 1, 0, 1, 1, 2], 3));
     let effects = [Effect::Write, Effect::Write, Effect::Read, Effect::Read, Effect::WritePart];
-    assert_eq!(blocks.effects[..5], effects);
+    let found: Vec<Effect> = blocks.effects.all().into_iter().map(Effect::of).collect();
+    assert_eq!(found[..5], effects);
     let objects = of_text(text, true);
-    assert_eq!(objects.numbers, [0, 1, 2, 3]);
+    assert_eq!(objects.numbers.all(), [0, 1, 2, 3]);
     assert_eq!(objects.sizes, Some(vec![8192, 4096, 512, 512]));
 }
 

@@ -4,7 +4,7 @@
 
 use twin_settings::RegistryEntry;
 
-use super::{BlockOp, BlockRequest, Format, PerLine, fields, lines};
+use super::{BlockOp, BlockRequest, Format, Parsed, PerLine, fields, lines};
 
 pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
     "alibaba",
@@ -18,10 +18,10 @@ pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
         },
         open: |input| {
             let mut is_first = true;
-            Ok(PerLine::start(input, move |line| {
+            Ok(PerLine::start(input, move |line, _| {
                 let names_columns = is_first && line.starts_with("device_id");
                 is_first = false;
-                if names_columns { Ok(None) } else { parse(line).map(Some) }
+                if names_columns { Ok(Parsed::Passed) } else { parse(line).map(Parsed::Request) }
             }))
         },
     },

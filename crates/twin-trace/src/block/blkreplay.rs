@@ -10,7 +10,7 @@ use std::collections::VecDeque;
 use twin_rt::MILLIS;
 use twin_settings::RegistryEntry;
 
-use super::{BlockOp, BlockRequest, Format, PerLine, fields, lines};
+use super::{BlockOp, BlockRequest, Format, Parsed, PerLine, fields, lines};
 
 const OPS: &[(&str, BlockOp)] =
     &[("R", BlockOp::Read), ("RA", BlockOp::Read), ("W", BlockOp::Write), ("D", BlockOp::Trim)];
@@ -25,14 +25,17 @@ pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
         },
         open: |input| {
             let (mut met, mut recent) = (false, VecDeque::new());
-            Ok(PerLine::start(input, move |line| {
+            Ok(PerLine::start(input, move |line, _| {
                 let second = line.split(';').nth(1).unwrap_or_default().trim();
                 if !met && second.parse::<u64>().is_err() {
-                    return Ok(None);
+                    return Ok(Parsed::Passed);
                 }
                 met = true;
                 let request = parse(line)?;
-                Ok((!is_repeat(&mut recent, request)).then_some(request))
+                match is_repeat(&mut recent, request) {
+                    true => Parsed::left_out("that repeat a request within a millisecond"),
+                    false => Ok(Parsed::Request(request)),
+                }
             }))
         },
     },

@@ -3,7 +3,7 @@
 
 use twin_settings::RegistryEntry;
 
-use super::{BlockOp, BlockRequest, BlockSource, Format, PerLine, fields, header};
+use super::{BlockOp, BlockRequest, BlockSource, Format, Parsed, PerLine, fields, header};
 
 const COLUMNS: &str = "t_us,op,bytes,lbn512";
 
@@ -14,16 +14,16 @@ pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
         is_like: |start| start.starts_with(COLUMNS.as_bytes()),
         open: |input| {
             let source: Box<dyn BlockSource> =
-                Box::new(PerLine { lines: header(input, COLUMNS)?, parse });
+                Box::new(PerLine::after(header(input, COLUMNS)?, |line, _| parse(line)));
             Ok(source)
         },
     },
 );
 
-fn parse(line: &str) -> Result<Option<BlockRequest>, String> {
+fn parse(line: &str) -> Result<Parsed, String> {
     let mut fields = fields::separated(line, ',');
     let at_ns = fields.time("t_us", 1000)?;
     let op = fields.op("op", &[("R", BlockOp::Read), ("W", BlockOp::Write)])?;
     let (bytes, offset_bytes) = (fields.number("bytes")?, fields.sectors("lbn512")?);
-    Ok(Some(BlockRequest { at_ns, device: 0, op, offset_bytes, bytes }))
+    Ok(Parsed::Request(BlockRequest { at_ns, device: 0, op, offset_bytes, bytes }))
 }

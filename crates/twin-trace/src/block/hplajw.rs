@@ -4,7 +4,7 @@
 
 use twin_settings::RegistryEntry;
 
-use super::{BlockOp, BlockRequest, BlockSource, Format, PerLine, fields, header};
+use super::{BlockOp, BlockRequest, BlockSource, Format, Parsed, PerLine, fields, header};
 
 const COLUMNS: &str =
     "t_us,kind,start_us,stop_us,op,bytes,sector,dev,driver,cyl,flags_hex,info_hex,qlen";
@@ -18,13 +18,13 @@ pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
         is_like: |start| start.starts_with(COLUMNS.as_bytes()),
         open: |input| {
             let source: Box<dyn BlockSource> =
-                Box::new(PerLine { lines: header(input, COLUMNS)?, parse });
+                Box::new(PerLine::after(header(input, COLUMNS)?, |line, _| parse(line)));
             Ok(source)
         },
     },
 );
 
-fn parse(line: &str) -> Result<Option<BlockRequest>, String> {
+fn parse(line: &str) -> Result<Parsed, String> {
     let mut fields = fields::separated(line, ',');
     let at_ns = fields.time("t_us", 1000)?;
     fields.skip(&["kind", "start_us", "stop_us"])?;
@@ -32,7 +32,7 @@ fn parse(line: &str) -> Result<Option<BlockRequest>, String> {
     let (bytes, sector) = (fields.number("bytes")?, fields.number("sector")?);
     let offset_bytes = sector.checked_mul(SECTOR_BYTES).ok_or("sector is too large")?;
     let text = fields.text("dev")?;
-    let device = text.strip_prefix("0x").and_then(|digits| u32::from_str_radix(digits, 16).ok());
+    let device = text.strip_prefix("0x").and_then(|digits| u64::from_str_radix(digits, 16).ok());
     let device = device.ok_or_else(|| format!("dev should be as 0x8000008, not {text:?}"))?;
-    Ok(Some(BlockRequest { at_ns, device, op, offset_bytes, bytes }))
+    Ok(Parsed::Request(BlockRequest { at_ns, device, op, offset_bytes, bytes }))
 }

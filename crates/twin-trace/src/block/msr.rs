@@ -1,11 +1,12 @@
 //! `msr`: MSR Cambridge's servers (Narayanan, Donnelly and Rowstron, FAST 2008), in SNIA's form.
 //!
 //! Timestamp (Windows file time, 100 ns), hostname, disk number, type (Read or Write), offset and
-//! size in bytes, response time (100 ns). A file holds one host. Times start with the first line.
+//! size in bytes, response time (100 ns). Times start with the first line. A file holds one host; if
+//! there are several, disks of the second and further ones are numbered 2^32 times its number further on.
 
 use twin_settings::RegistryEntry;
 
-use super::{BlockOp, BlockRequest, Format, PerLine, fields, lines};
+use super::{BlockOp, BlockRequest, Format, Parsed, PerLine, fields, lines};
 
 pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
     "msr",
@@ -19,23 +20,35 @@ pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
             })
         },
         open: |input| {
-            let mut start = None;
-            Ok(PerLine::start(input, move |line| parse(line, &mut start)))
+            let (mut start, mut hosts) = (None, Vec::new());
+            Ok(PerLine::start(input, move |line, _| parse(line, &mut start, &mut hosts)))
         },
     },
 );
 
-fn parse(line: &str, start: &mut Option<u64>) -> Result<Option<BlockRequest>, String> {
+/// The most hosts in a file.
+const HOSTS_MOST: usize = 1 << 16;
+
+fn parse(line: &str, start: &mut Option<u64>, hosts: &mut Vec<String>) -> Result<Parsed, String> {
     if start.is_none() && line.starts_with("Timestamp") {
-        return Ok(None);
+        return Ok(Parsed::Passed);
     }
     let mut fields = fields::separated(line, ',');
     let ticks = fields.number("Timestamp")?;
     let zero = *start.get_or_insert(ticks);
     let at_ns = ticks.saturating_sub(zero).saturating_mul(100);
-    fields.skip(&["Hostname"])?;
-    let device = fields.device("DiskNumber")?;
+    let name = fields.text("Hostname")?;
+    let host = hosts.iter().position(|host| host == name).unwrap_or_else(|| {
+        hosts.push(name.to_owned());
+        hosts.len() - 1
+    });
+    if host >= HOSTS_MOST {
+        return Err(format!("the file has more than {HOSTS_MOST} hosts"));
+    }
+    let disk = fields.number("DiskNumber")?;
+    let disk = u32::try_from(disk).map_err(|_| format!("DiskNumber is too large: {disk}"))?;
+    let device = (host as u64) << 32 | u64::from(disk);
     let op = fields.op("Type", &[("Read", BlockOp::Read), ("Write", BlockOp::Write)])?;
     let (offset_bytes, bytes) = (fields.number("Offset")?, fields.number("Size")?);
-    Ok(Some(BlockRequest { at_ns, device, op, offset_bytes, bytes }))
+    Ok(Parsed::Request(BlockRequest { at_ns, device, op, offset_bytes, bytes }))
 }

@@ -13,9 +13,12 @@ use twin_settings::RegistryEntry;
 use super::{BlockOp, BlockRequest, BlockSource, Format, Object};
 use crate::error::{Place, Problem, TraceError};
 use crate::readers::Input;
+use crate::reading::Reading;
 
 const RECORD_BYTES: usize = 24;
 const BLOCK_BYTES: u64 = 4096;
+const ASSUMED: &str = "the format does not tell reads from writes: a cache takes all for reads, a disk or file \
+                       system for writes of a block of 4096 bytes";
 
 pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
     "oracle-general",
@@ -31,8 +34,9 @@ pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
             start.len() >= RECORD_BYTES && records.all(is_plausible)
         },
         open: |input| {
-            let blocks = FixedMap::default();
-            Ok(Box::new(OracleGeneral { input, record: 0, blocks, object: None }))
+            let (blocks, mut reading) = (FixedMap::default(), Reading::of("record"));
+            reading.assume(ASSUMED);
+            Ok(Box::new(OracleGeneral { input, record: 0, blocks, object: None, reading }))
         },
     },
 );
@@ -42,6 +46,7 @@ struct OracleGeneral {
     record: u64,
     blocks: FixedMap<u64, u64>,
     object: Option<Object>,
+    reading: Reading,
 }
 
 impl BlockSource for OracleGeneral {
@@ -68,11 +73,16 @@ impl BlockSource for OracleGeneral {
         let block = *self.blocks.entry(number(4)).or_insert(next);
         let (op, offset_bytes) = (BlockOp::Write, block * BLOCK_BYTES);
         self.object = Some(Object { number: block, bytes: number(8) >> 32 });
+        self.reading.use_one();
         Ok(Some(BlockRequest { at_ns, device: 0, op, offset_bytes, bytes: BLOCK_BYTES }))
     }
 
     fn object(&self) -> Option<Object> {
         self.object
+    }
+
+    fn reading(&self) -> Reading {
+        self.reading.clone()
     }
 
     fn unit_bytes(&self) -> Option<u64> {

@@ -9,11 +9,13 @@
 
 use twin_settings::RegistryEntry;
 
-use super::{BlockOp, BlockRequest, BlockSource, Format, PerLine, fields, lines};
+use super::{BlockOp, BlockRequest, BlockSource, Format, Parsed, PerLine, fields, lines};
 use crate::error::TraceError;
 use crate::readers::Input;
+use crate::reading::Reading;
 
 pub(super) const BLOCK_BYTES: u64 = 4096;
+const ASSUMED: &str = "the numbers are those of blocks, which are read and have 4096 bytes";
 
 pub(super) const REFERENCES: RegistryEntry<Format> = RegistryEntry::new(
     "references",
@@ -41,9 +43,12 @@ struct References(Box<dyn BlockSource>);
 
 fn open(
     input: Input,
-    parse: fn(&str) -> Result<Option<BlockRequest>, String>,
+    parse: fn(&str) -> Result<Parsed, String>,
 ) -> Result<Box<dyn BlockSource>, TraceError> {
-    Ok(Box::new(References(PerLine::start(input, parse))))
+    Ok(Box::new(References(PerLine::start(input, move |line, reading| {
+        reading.assume(ASSUMED);
+        parse(line)
+    }))))
 }
 
 impl BlockSource for References {
@@ -51,24 +56,38 @@ impl BlockSource for References {
         self.0.next_request()
     }
 
+    fn reading(&self) -> Reading {
+        self.0.reading()
+    }
+
+    fn is_timed(&self) -> bool {
+        false
+    }
+
     fn unit_bytes(&self) -> Option<u64> {
         Some(BLOCK_BYTES)
     }
 }
 
-fn request(first: u64, blocks: u64) -> Result<Option<BlockRequest>, String> {
+fn request(first: u64, blocks: u64) -> Result<Parsed, String> {
     let bytes = |number: u64| {
         number.checked_mul(BLOCK_BYTES).ok_or_else(|| format!("{number} is too large"))
     };
     let (offset_bytes, bytes) = (bytes(first)?, bytes(blocks)?);
-    Ok(Some(BlockRequest { at_ns: 0, device: 0, op: BlockOp::Read, offset_bytes, bytes }))
+    Ok(Parsed::Request(BlockRequest {
+        at_ns: 0,
+        device: 0,
+        op: BlockOp::Read,
+        offset_bytes,
+        bytes,
+    }))
 }
 
-fn parse_one(line: &str) -> Result<Option<BlockRequest>, String> {
+fn parse_one(line: &str) -> Result<Parsed, String> {
     request(fields::blank(line).number("the block")?, 1)
 }
 
-fn parse_run(line: &str) -> Result<Option<BlockRequest>, String> {
+fn parse_run(line: &str) -> Result<Parsed, String> {
     let mut fields = fields::blank(line);
     let (first, blocks) = (fields.number("the block")?, fields.number("the number of blocks")?);
     fields.skip(&["a field that is ignored", "the request"])?;

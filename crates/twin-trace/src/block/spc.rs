@@ -6,7 +6,7 @@
 
 use twin_settings::RegistryEntry;
 
-use super::{BlockOp, BlockRequest, Format, PerLine, fields, lines};
+use super::{BlockOp, BlockRequest, Format, Parsed, PerLine, fields, lines};
 
 pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
     "spc",
@@ -20,16 +20,16 @@ pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
                 opcode(line).is_some_and(|op| op == "r" || op == "w") && parse(line).is_ok()
             })
         },
-        open: |input| Ok(PerLine::start(input, parse)),
+        open: |input| Ok(PerLine::start(input, |line, _| parse(line))),
     },
 );
 
-fn parse(line: &str) -> Result<Option<BlockRequest>, String> {
+fn parse(line: &str) -> Result<Parsed, String> {
     let mut fields = fields::separated(line, ',');
     let device = fields.device("the ASU")?;
     let offset_bytes = fields.sectors("the LBA")?;
     let bytes = fields.number("the size")?;
     let op = fields.op("the opcode", &[("r", BlockOp::Read), ("w", BlockOp::Write)])?;
     let at_ns = fields.seconds("the timestamp")?;
-    Ok(Some(BlockRequest { at_ns, device, op, offset_bytes, bytes }))
+    Ok(Parsed::Request(BlockRequest { at_ns, device, op, offset_bytes, bytes }))
 }

@@ -4,7 +4,11 @@
 
 use twin_settings::RegistryEntry;
 
-use super::{BlockOp, BlockRequest, Format, PerLine, fields, lines};
+use super::{BlockOp, BlockRequest, Format, Parsed, PerLine, fields, lines};
+
+/// Five numbers could be much else.
+const COLUMNS: &str = "the columns, which are not named, are those of Tencent's traces: seconds, sector, \
+                       sectors, 0 read or 1 write, volume";
 
 pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
     "tencent",
@@ -18,10 +22,13 @@ pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
         },
         open: |input| {
             let mut is_first = true;
-            Ok(PerLine::start(input, move |line| {
+            Ok(PerLine::start(input, move |line, reading| {
                 let names_columns = is_first && line.starts_with("Timestamp");
+                if is_first && !names_columns {
+                    reading.assume(COLUMNS);
+                }
                 is_first = false;
-                if names_columns { Ok(None) } else { parse(line).map(Some) }
+                if names_columns { Ok(Parsed::Passed) } else { parse(line).map(Parsed::Request) }
             }))
         },
     },

@@ -3,9 +3,11 @@
 use super::*;
 
 /// A format, an example, and the requests in it.
-type Example = (&'static str, &'static str, &'static [(u64, u32, BlockOp, u64, u64)]);
+type Example = (&'static str, &'static str, &'static [(u64, u64, BlockOp, u64, u64)]);
 
 use BlockOp::{Read as R, Trim as D, Write as W};
+
+const S: BlockOp = BlockOp::Sync { data_only: false };
 
 const EXAMPLES: &[Example] = &[
     (
@@ -39,12 +41,12 @@ const EXAMPLES: &[Example] = &[
         "fio",
         "fio version 2 iolog\n/dev/a add\n/dev/a open\n/dev/a write 8192 4096\n\
              /dev/a wait 250 0\n/dev/b trim 0 512\n/dev/a sync 0 0\n/dev/a close\n",
-        &[(0, 0, W, 8192, 4096), (250_000, 1, D, 0, 512)],
+        &[(0, 0, W, 8192, 4096), (250_000, 1, D, 0, 512), (250_000, 0, S, 0, 0)],
     ),
     (
         "fio",
         "fio version 3 iolog\n0 /dev/a add\n3 /dev/a read 4096 512\n",
-        &[(3_000_000, 0, R, 4096, 512)],
+        &[(3000, 0, R, 4096, 512)],
     ),
     (
         "blkparse",
@@ -78,7 +80,7 @@ const EXAMPLES: &[Example] = &[
         "t_ns,ev,op,lba,sectors,io_class,flags,io_id,file,file_off_sectors,\
                  file_size_bytes,parent,name\n0,DEV,,,732585168,,,,,,,,nvme0n1\n\
                  7,IO,D,384,8,0,,1,,,,,\n9,IO,W,16,8,0,,2,,,,,\n9,IO,W,0,0,0,F,2,,,,,\n",
-        &[(7, 0, D, 384 * 512, 4096), (9, 0, W, 8192, 4096)],
+        &[(7, 0, D, 384 * 512, 4096), (9, 0, W, 8192, 4096), (9, 0, S, 0, 0)],
     ),
     (
         "references",
@@ -94,24 +96,21 @@ const EXAMPLES: &[Example] = &[
         // libCacheSim's own sample: SCSI commands and sectors.
         "csv",
         "version,time,op,size,lbn\n1,5633898,2a,512,42932745\n\n1,5633899,28,4096,16\n",
-        &[
-            (5_633_898_000_000_000, 0, W, 42_932_745 * 512, 512),
-            (5_633_899_000_000_000, 0, R, 8192, 4096),
-        ],
+        &[(0, 0, W, 42_932_745 * 512, 512), (1_000_000_000, 0, R, 8192, 4096)],
     ),
     (
         // SNIA's Systor '17.
         "csv",
         "Timestamp,Response,IOType,LUN,Offset,Size\n1455592511.163069000,0.000266,W,6,1024,512\n\
          1455592511.5,0.1,R,3,0,4096\n",
-        &[(1_455_592_511_163_069_000, 6, W, 1024, 512), (1_455_592_511_500_000_000, 3, R, 0, 4096)],
+        &[(0, 6, W, 1024, 512), (336_931_000, 3, R, 0, 4096)],
     ),
     (
         // NFS requests: what has no place, or is no read or write, is skipped.
         "csv",
         "t_req,client,op,fh,offset,bytes,type\n0.5,10.1,read,7,8192,16384,file\n\
          0.6,10.1,getattr,7,,,file\n",
-        &[(500_000_000, 7, R, 8192, 16_384)],
+        &[(0, 7, R, 8192, 16_384)],
     ),
     (
         "disksim",
@@ -119,6 +118,36 @@ const EXAMPLES: &[Example] = &[
         &[
             (938_513_000, 4, W, 264_719_034 * 512, 8192),
             (938_828_000, 3, R, 197_570_570 * 512, 4096),
+        ],
+    ),
+    (
+        // DiskSim's own: milliseconds, and flags of which the lowest bit is a read.
+        "disksim",
+        "0 0 1234 8 1\n2512.500000 0 5678 16 0\n2512.75 1 5678 16 1b\n",
+        &[
+            (0, 0, R, 1234 * 512, 4096),
+            (2_512_500_000, 0, W, 5678 * 512, 8192),
+            (2_512_750_000, 1, R, 5678 * 512, 8192),
+        ],
+    ),
+    (
+        // Zones, flushes, and the completion of what was queued before the capture began.
+        "blkparse",
+        "  8,0 3 1 0.000000000 0 C R 64 + 8 [0]\n\
+         \x20 8,0 3 2 0.000000001 697 Q ZR 0 + 524288 [mkfs.f2fs]\n\
+         \x20 8,0 3 3 0.000000002 697 Q ZO 0 + 524288 [mkfs.f2fs]\n\
+         \x20 8,0 3 4 0.000000003 697 Q ZAS 524288 + 8 [kworker]\n\
+         \x20 8,0 3 5 0.000000004 697 Q FWS [jbd2]\n\
+         \x20 8,0 3 6 0.000000005 697 Q WFSM 16 + 8 [jbd2]\n\
+         \x20 8,0 3 7 0.000000006 697 Q RA 0 + 8 [\u{fffd}]\n\
+         \x20 8,0 3 8 0.000000007 697 C RA 0 + 8 [0]\n",
+        &[
+            (1, 8 << 20, D, 0, 268_435_456),
+            (3, 8 << 20, W, 268_435_456, 4096),
+            (4, 8 << 20, S, 0, 0),
+            (5, 8 << 20, W, 8192, 4096),
+            (5, 8 << 20, S, 0, 0),
+            (6, 8 << 20, R, 0, 4096),
         ],
     ),
 ];
@@ -214,7 +243,7 @@ fn a_wrong_line_is_named_by_its_number_in_every_text_format() {
         // blkparse's text contains lines of other kinds, such as those that name no device.
         let last = match *name {
             "blkparse" => "8,0 3 5 0.7 697 Q W 8 + many [x]",
-            "fio" => "4 /dev/a write 1 many",
+            "fio" => "4 write write 1 many",
             "rocksdb" => "9,IO,W,many,8,0,,2,,,,,",
             "csv" => "1,many,W,many,many,many,many",
             _ => "one,two;three four",
@@ -248,7 +277,7 @@ fn a_block_trace_becomes_operations_on_a_file() {
         if let crate::Record::Request { request, .. } = record {
             match request.op {
                 twin_fs::Op::Write { data, .. } => written += data.len(),
-                twin_fs::Op::Create { .. } => files += 1,
+                twin_fs::Op::Open { .. } => files += 1,
                 _ => {}
             }
         }

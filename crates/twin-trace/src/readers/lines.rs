@@ -1,11 +1,14 @@
 //! Lines of a text, numbered from 1. A line of more than 64 KiB is refused, so that no input can
 //! request much memory.
 
+use std::borrow::Cow;
 use std::io::{BufRead, Read};
 
 use crate::error::{Place, Problem, TraceError};
 
 const MAX_LINE: u64 = 64 << 10;
+/// What some programs put before a text in UTF-8. It is no part of the first line.
+pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A text that is read line by line.
 pub(crate) struct Lines<R> {
@@ -23,11 +26,6 @@ impl<R: BufRead> Lines<R> {
     /// Lines of which none is longer than so many bytes.
     pub(crate) fn with_longest(input: R, longest: u64) -> Lines<R> {
         Lines { input, line: Vec::new(), number: 0, longest }
-    }
-
-    /// The number of the current line.
-    pub(crate) fn number(&self) -> u64 {
-        self.number
     }
 
     /// An error in the current line.
@@ -48,7 +46,20 @@ impl<R: BufRead> Lines<R> {
         while matches!(self.line.last(), Some(b'\n' | b'\r')) {
             self.line.pop();
         }
+        if self.number == 1 && self.line.starts_with(BYTE_ORDER_MARK) {
+            self.line.drain(..BYTE_ORDER_MARK.len());
+        }
         Ok(got > 0)
+    }
+
+    /// The number of the current line.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
+    /// The current line, without its end; what is not UTF-8 in it is replaced.
+    pub(crate) fn lossy(&self) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.line)
     }
 
     /// The current line, without its end.

@@ -280,7 +280,7 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
             if let Some(oracle) = &mut self.oracle {
                 oracle.created(ino, 0);
             }
-            self.fill(cred, ino, attr.size, attr.allocated).await?;
+            self.fill(cred, ino, attr.size, (attr.allocated, &item.data)).await?;
             self.ask(Cred::root(), Op::Release { ino }).await?;
         }
         // Set-id bits and the group in a set-group-id directory may differ from the recorded ones.
@@ -320,17 +320,29 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
         if is_it { Ok(()) } else { Err(FsError::Exists) }
     }
 
-    /// Writes as many bytes as the file had storage for; the remaining range is a hole.
-    async fn fill(&mut self, cred: Cred, ino: Ino, size: u64, bytes: u64) -> Result<(), FsError> {
-        let bytes = bytes.min(size);
-        let mut off = 0;
-        while off < bytes {
-            let len = self.options.populate_bytes.max(1).min(bytes - off);
-            let op = Op::Write { ino, off, data: Data::Synthetic(len) };
-            self.watched(cred.clone(), op).await?;
-            off += len;
+    /// Writes the ranges of a file that had data; if they are not known, as many bytes as the file had
+    /// storage for, from its beginning on. Everything else is a hole.
+    async fn fill(
+        &mut self,
+        cred: Cred,
+        ino: Ino,
+        size: u64,
+        (allocated, data): (u64, &[(u64, u64)]),
+    ) -> Result<(), FsError> {
+        let from_beginning = [(0, allocated)];
+        let ranges = if data.is_empty() { &from_beginning } else { data };
+        let mut written = 0;
+        for &(start, len) in ranges {
+            let (mut off, end) = (start, start.saturating_add(len).min(size));
+            while off < end {
+                let len = self.options.populate_bytes.max(1).min(end - off);
+                let op = Op::Write { ino, off, data: Data::Synthetic(len) };
+                self.watched(cred.clone(), op).await?;
+                off += len;
+            }
+            written = written.max(end);
         }
-        if size > bytes {
+        if size > written {
             let set = SetAttr { size: Some(size), ..SetAttr::default() };
             self.watched(cred, Op::SetAttr { ino, set }).await?;
         }

@@ -29,6 +29,8 @@ pub(super) struct Item {
     pub(super) node: Node,
     /// Set for a further name of an earlier inode.
     pub(super) is_link: bool,
+    /// The ranges of a file that have data, if they are known: beginning and length.
+    pub(super) data: Vec<(u64, u64)>,
 }
 
 impl Population {
@@ -62,6 +64,14 @@ impl Population {
 
     /// Adds a node, or counts it as dropped if it is invalid.
     pub fn add(&mut self, node: Node) {
+        if let Some(range) = node.as_data() {
+            let place = self.places.get(&node.ino);
+            match place.map(|place| &mut self.items[*place]) {
+                Some(item) if item.node.mode & mode::TYPE == mode::REGULAR => item.data.push(range),
+                _ => self.dropped += 1,
+            }
+            return;
+        }
         let is_dir = |place: usize| self.items[place].node.is_dir();
         let parent = self.places.get(&node.dir).copied();
         if (node.dir != ROOT_INO && !parent.is_some_and(is_dir)) || node.ino == ROOT_INO {
@@ -70,7 +80,7 @@ impl Population {
         }
         let Some(&place) = self.places.get(&node.ino) else {
             self.places.insert(node.ino, self.items.len());
-            self.items.push(Item { node, is_link: false });
+            self.items.push(Item { node, is_link: false, data: Vec::new() });
             return;
         };
         let known = &mut self.items[place].node;
@@ -85,7 +95,7 @@ impl Population {
         let same = known.dir == node.dir && known.name == node.name;
         let several = known.attr.is_some_and(|attr| attr.nlink > 1) && !known.is_dir();
         if !same && several {
-            self.items.push(Item { node, is_link: true });
+            self.items.push(Item { node, is_link: true, data: Vec::new() });
         }
     }
 
@@ -166,7 +176,7 @@ mod tests {
         let listed = Node { attr: None, mode: mode::REGULAR, ..file(2, "a", 3, 1) };
         let all = population(&[listed, file(2, "renamed", 3, 1)]);
         let expected = Node { name: (*b"a").into(), ..file(2, "renamed", 3, 1) };
-        assert_eq!(all.items, [Item { node: expected, is_link: false }]);
+        assert_eq!(all.items, [Item { node: expected, is_link: false, data: Vec::new() }]);
     }
 
     #[test]
@@ -180,5 +190,16 @@ mod tests {
         ];
         let all = population(&nodes);
         assert_eq!((all.len(), all.dropped()), (1, 4));
+    }
+    #[test]
+    fn ranges_of_data_belong_to_the_file_that_was_named_before() {
+        let all = population(&[
+            file(2, "a", 3, 1),
+            Node::data(3, 4096, 8192),
+            Node::data(3, 0, 512),
+            Node::data(9, 0, 512),
+        ]);
+        assert_eq!(all.items[0].data, [(4096, 8192), (0, 512)]);
+        assert_eq!((all.len(), all.dropped()), (1, 1));
     }
 }

@@ -152,9 +152,10 @@ impl Report {
         &self.verbs[verb as usize]
     }
 
-    /// Number of operations with another outcome than in the trace.
+    /// Number of operations with another outcome than in the trace: another error, or, of reads, another
+    /// number of bytes. A read of nothing where the trace has bytes is no read of the same workload.
     pub fn diverged_ops(&self) -> u64 {
-        self.divergences.values().sum()
+        self.divergences.values().sum::<u64>() + self.lengths_differ
     }
 
     /// Number of operations that succeeded in the trace and failed here, or could not be issued

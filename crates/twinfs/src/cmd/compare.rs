@@ -404,6 +404,17 @@ fn ending(figures: &[Figures], not_run: &NotRun) -> bool {
             ops + failed
         );
     }
+    for run in figures {
+        let refused = run.deadlines.as_ref().map_or(0, |deadlines| deadlines.refused);
+        let differ = run.diverged.saturating_sub(run.failed + refused);
+        if differ > 0 {
+            let Figures { config, ops, .. } = run;
+            eprintln!(
+                "twinfs: {config}: {differ} of {ops} operations ended otherwise than in the workload: \
+                 with another error or, of reads, with another number of bytes"
+            );
+        }
+    }
     all_done
 }
 

@@ -127,7 +127,7 @@ impl Copy {
     fn record(&mut self, record: Record) -> Result<(), TraceError> {
         match record {
             Record::Node(node) => {
-                self.nodes += 1;
+                self.nodes += u64::from(node.as_data().is_none());
                 self.writer.as_mut().map_or(Ok(()), |writer| writer.node(&node))
             }
             Record::Request { at_ns, request } => {

@@ -65,8 +65,12 @@ fn gathered(
     let input = CountedInput { input, progress: progress.clone() };
     let mut input = BufReader::new(input);
     let start = input.fill_buf().map_err(|why| in_file(&why))?;
-    if nfsdump::looks_like(start) || readers::is_compressed(start) {
-        let read = of_text(readers::expanded(input).map_err(|why| in_file(&why))?, interrupts);
+    if start.is_empty() {
+        return Err(in_file(&"the file is empty").into());
+    }
+    let mut input = readers::expanded(input).map_err(|why| in_file(&why))?;
+    if nfsdump::looks_like(input.fill_buf().map_err(|why| in_file(&why))?) {
+        let read = of_text(input, interrupts);
         progress.finish();
         let (gathered, lines) = read.map_err(|why| in_file(&why))?;
         return Ok((gathered, capture::Ending { packets: lines, damage: None }));
@@ -86,11 +90,7 @@ fn gathered(
 }
 
 /// What a text of nfsdump has, and the number of its lines.
-fn of_text(mut input: impl BufRead, interrupts: &Interrupts) -> Result<(Gathered, u64), String> {
-    let told = |error: std::io::Error| error.to_string();
-    if !nfsdump::looks_like(input.fill_buf().map_err(told)?) {
-        return Err("what is compressed is no text of nfsdump; a capture has to be expanded".into());
-    }
+fn of_text(input: impl BufRead, interrupts: &Interrupts) -> Result<(Gathered, u64), String> {
     let mut stop = Ok(());
     let read = nfsdump::read(input, |lines| {
         if lines.is_multiple_of(LOOK_EVERY) {
@@ -99,7 +99,7 @@ fn of_text(mut input: impl BufRead, interrupts: &Interrupts) -> Result<(Gathered
         stop.is_ok()
     });
     stop?;
-    read.map_err(told)
+    read.map_err(|error| error.to_string())
 }
 
 /// The input, whose bytes are shown.

@@ -173,6 +173,8 @@ pub(super) const SIGNATURES: &[Signature] = &[
     line("a bzip2 file", &[At(0)], b"BZh"),
     line("an xz file", &[At(0)], b"\xfd7zXZ\0"),
     line("a zstd file", &[At(0)], b"\x28\xb5\x2f\xfd"),
+    // A skippable frame (RFC 8878, 3.1.2), with which pzstd begins: its first byte is 0x50 to 0x5f.
+    line("a zstd file", &[At(1)], b"\x2a\x4d\x18"),
     line("an lz4 file", &[At(0)], b"\x04\x22\x4d\x18"),
     line("a 7z archive", &[At(0)], b"7z\xbc\xaf\x27\x1c"),
     line("a RAR archive", &[At(0)], b"Rar!\x1a\x07"),
