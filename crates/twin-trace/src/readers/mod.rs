@@ -18,6 +18,7 @@ pub use checkins::CHECKOUTS;
 use std::fmt;
 use std::io::{self, BufRead, BufReader, Read};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use twin_settings::{Registry, RegistryEntry, SettingsError};
 
@@ -45,11 +46,11 @@ enum Opening {
 
 /// An input that can be read from its beginning more than once.
 #[derive(Clone)]
-pub struct Again(Rc<dyn Fn() -> io::Result<Box<dyn Read>>>);
+pub struct Again(Rc<dyn Fn() -> io::Result<Box<dyn Read + Send>>>);
 
 impl Again {
     /// An input that `open` opens, each time at its beginning.
-    pub fn new<R: Read + 'static>(open: impl Fn() -> io::Result<R> + 'static) -> Again {
+    pub fn new<R: Read + Send + 'static>(open: impl Fn() -> io::Result<R> + 'static) -> Again {
         Again(Rc::new(move || Ok(Box::new(open()?))))
     }
 
@@ -109,8 +110,8 @@ pub fn open_again(name: &str, input: Again) -> Result<Box<dyn Source>, OpenError
 fn kept(mut input: Input) -> io::Result<Again> {
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1)?;
     io::copy(&mut input, &mut encoder)?;
-    let bytes: Rc<[u8]> = encoder.finish()?.into();
-    Ok(Again::new(move || Ok(io::Cursor::new(Rc::clone(&bytes)))))
+    let bytes: Arc<[u8]> = encoder.finish()?.into();
+    Ok(Again::new(move || Ok(io::Cursor::new(Arc::clone(&bytes)))))
 }
 
 /// Number of bytes by which a format is detected.

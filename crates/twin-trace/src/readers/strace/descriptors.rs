@@ -111,6 +111,18 @@ impl Maker {
         }
         let follow = flags.follows && !(flags.creates && flags.exclusive);
         let way = Way { is_there: true, follow };
+        // The text tells the path behind symbolic links.
+        let told = path.filter(|path| !path.is_deleted && flags.follows && !flags.unnamed);
+        if let Some(told) = &told
+            && self.spelled(call, pid, place).as_ref() == Some(&told.bytes)
+        {
+            let target = self.world.walk(
+                twin_fs::ROOT_INO,
+                &told.bytes,
+                Way { is_there: true, follow: false },
+            )?;
+            return self.open_at(pid, fd, target, hash, flags);
+        }
         let given = match self.path(call, pid, place, way) {
             Ok(given) => given,
             Err(Stop::NoFile) => return self.is_other(pid, fd, flags.on_exec),
@@ -123,16 +135,12 @@ impl Maker {
         if flags.unnamed {
             let dir = self.dir_of(given)?;
             let ino = self.open_unnamed(dir);
-            return self.opens(
-                pid,
-                fd,
-                OpenFile { path: hash, ..OpenFile::new(ino, flags.appends) },
-                flags,
-            );
+            let file = OpenFile { path: hash, ..OpenFile::new(ino, flags.appends) };
+            return self.opens(pid, fd, file, flags);
         }
-        // The text tells the path behind symbolic links.
-        let told = path.filter(|path| !path.is_deleted && flags.follows).map(|path| {
-            self.world.walk(twin_fs::ROOT_INO, &path.bytes, Way { is_there: true, follow: false })
+        let told = told.map(|told| {
+            let way = Way { is_there: true, follow: false };
+            self.world.walk(twin_fs::ROOT_INO, &told.bytes, way)
         });
         let target = match told {
             Some(Ok(told)) => {
@@ -141,12 +149,41 @@ impl Maker {
             }
             _ => given,
         };
+        self.open_at(pid, fd, target, hash, flags)
+    }
+
+    fn open_at(&mut self, pid: u32, fd: i64, target: Target, path: u64, flags: Flags) -> Step<()> {
         let Some(ino) = self.open_target(target, flags)? else {
             return self.is_other(pid, fd, flags.on_exec);
         };
         let is_open = self.world.tree.inode(ino).special == 0;
-        let file = OpenFile { path: hash, is_open, ..OpenFile::new(ino, flags.appends) };
+        let file = OpenFile { path, is_open, ..OpenFile::new(ino, flags.appends) };
         self.opens(pid, fd, file, flags)
+    }
+
+    /// The path of a call from the root by its letters, if that is known without following it.
+    fn spelled(
+        &self,
+        call: &Call,
+        pid: u32,
+        (dir, arg): (Option<usize>, usize),
+    ) -> Option<Vec<u8>> {
+        let given = string(call.arg(arg))?;
+        let base = match (dir.map(|dir| call.descriptor(dir)), self.processes.cwd(pid)) {
+            _ if given.starts_with(b"/") => Vec::new(),
+            (Some(Some((_, Some(path)))), _) if path.is_file() => path.bytes,
+            (None, Cwd::Path(path)) => path.clone(),
+            _ => return None,
+        };
+        let mut parts: Vec<&[u8]> = Vec::new();
+        for part in base.split(|c| *c == b'/').chain(given.split(|c| *c == b'/')) {
+            match part {
+                b"" | b"." => {}
+                b".." => drop(parts.pop()),
+                part => parts.push(part),
+            }
+        }
+        Some([&b"/"[..], &parts.join(&b'/')].concat())
     }
 
     fn opens(&mut self, pid: u32, fd: i64, file: OpenFile, flags: Flags) -> Step<()> {

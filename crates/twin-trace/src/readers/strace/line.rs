@@ -5,6 +5,10 @@
 //! half of one; the halves are put together. What is not a call is told apart: signals, ends of processes,
 //! notes of strace itself, the stacks of `-k`, the table of `-C`. Nothing is looked up: names and paths are
 //! those of the line. Memory is bounded by the halves that wait, one for each process.
+//!
+//! Without `-o`, strace writes where the program writes its own output and errors, which may stand between
+//! lines and within them. So in a text whose lines do not begin with the number of a process, a call that
+//! is interrupted is put together again, and what is no call is told apart, not refused.
 
 use twin_rt::{FixedMap, Nanos};
 
@@ -43,6 +47,10 @@ pub(super) enum Said {
     Note,
     /// The second half of a call whose first is not in the text.
     Half(String),
+    /// So many lines before this one are none of strace.
+    Output {
+        count: u64,
+    },
 }
 
 /// The parser, which keeps the first halves of calls by process.
@@ -52,6 +60,10 @@ pub(super) struct Parser {
     clock: Clock,
     /// The table of `-C` has begun: nothing but its rows follows.
     in_table: bool,
+    /// Lines begin with the number of a process, as they do with `-o`.
+    has_numbers: bool,
+    /// The beginning of a call into which something else was written.
+    broken: Option<String>,
 }
 
 const UNFINISHED: &str = "<unfinished ...>";
@@ -69,7 +81,47 @@ impl Parser {
         if self.is_note(line) {
             return Ok(Said::Note);
         }
+        if self.has_numbers {
+            return self.whole(line);
+        }
+        let end = line.trim_start();
+        if let Some(first) = &self.broken
+            && (end.starts_with(UNFINISHED) || end.starts_with(')') && end.contains(" = "))
+            && let Ok(said) = {
+                let whole = format!("{first}{line}");
+                self.whole(&whole)
+            }
+        {
+            self.broken = None;
+            return Ok(said);
+        }
+        // A note may be written behind the beginning of a call.
+        if let Some((first, note)) = line.split_once("strace: ")
+            && is_of_strace(&line[first.len()..])
+            && note.ends_with("attached")
+        {
+            self.broken = Some(first.to_owned());
+            return Ok(Said::Note);
+        }
+        let said = self.whole(line);
+        if said.is_err()
+            && let Some(first) = before_output(line)
+        {
+            self.broken = Some(first.to_owned());
+            return Ok(Said::Note);
+        }
+        said
+    }
+
+    /// True if the output of the program may stand between the lines.
+    pub(super) fn may_be_mixed(&self) -> bool {
+        !self.has_numbers
+    }
+
+    /// Reads a line that begins where a line of strace does.
+    fn whole(&mut self, line: &str) -> Result<Said, String> {
         let (pid, rest, column) = process(line)?;
+        self.has_numbers |= pid.is_some() && !line.trim_start().starts_with('[');
         let (at_ns, rest) = self.clock.read(rest, column)?;
         let rest = without_marks(rest);
         if rest.starts_with("+++ exited") || rest.starts_with("+++ killed") {
@@ -135,6 +187,29 @@ impl Parser {
         let line = line.trim_start();
         self.in_table || line.starts_with("> ") || is_of_strace(line)
     }
+}
+
+/// The beginning of a call whose arguments do not end, up to what the program wrote behind them: only a call
+/// that writes can be followed by output at once, and its last argument is a number.
+fn before_output(line: &str) -> Option<&str> {
+    let at = line.find("write(").or_else(|| line.find("writev("))?;
+    let from = at + line[at..].find('(')? + 1;
+    let bytes = line.as_bytes();
+    let (mut at, mut depth, mut commas) = (from, 0usize, 0);
+    while commas < 2 {
+        match bytes.get(at)? {
+            b'"' => at = past_string(bytes, at)?,
+            b'<' if is_path(bytes, at) => at = past_path(bytes, at)?,
+            b'[' | b'{' => depth += 1,
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            b',' if depth == 0 => commas += 1,
+            _ => {}
+        }
+        at += 1;
+    }
+    let digits = line[at..].strip_prefix(' ')?;
+    let count = digits.bytes().take_while(u8::is_ascii_digit).count();
+    (count > 0).then(|| &line[..at + 1 + count])
 }
 
 /// Notes of strace about itself and its processes.
@@ -381,6 +456,20 @@ mod tests {
             "100.00    0.000000           0         2           total",
         ] {
             assert_eq!(parser.line(line), Ok(Said::Note), "{line}");
+        }
+    }
+
+    #[test]
+    fn calls_into_which_something_else_was_written_are_put_together() {
+        let mut parser = Parser::default();
+        for line in ["vfork(strace: Process 22409 attached", "write(2, \"a(\\n\", 3a("] {
+            assert_eq!(parser.line(line), Ok(Said::Note), "{line}");
+            let next = if line.starts_with('v') { " <unfinished ...>" } else { ") = 3" };
+            match parser.line(next) {
+                Ok(Said::Begun(call)) => assert_eq!(call.name, "vfork"),
+                Ok(Said::Call(call)) => assert_eq!((call.args.len(), call.result), (3, Some(3))),
+                other => panic!("{other:?}"),
+            }
         }
     }
 

@@ -70,6 +70,12 @@ impl Maker {
                 let why = format!("second halves of calls ({name}) whose first halves are missing");
                 self.world.reading.leave_out(line, &why);
             }
+            Said::Output { count } => {
+                let why = "that are none of strace, and taken as output of the program (strace -o FILE \
+                           keeps them apart)";
+                let first = line.saturating_sub(*count);
+                self.world.reading.leave_out_many(*count, first, why);
+            }
             Said::Begun(call) => {
                 let pid = self.begin(call.pid, call.at_ns);
                 self.begin_sync(call, pid);

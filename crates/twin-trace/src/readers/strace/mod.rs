@@ -95,8 +95,7 @@ enum State {
 /// The reading that gives records.
 struct Second {
     nodes: IntoValues<Ino, Node>,
-    lines: Lines<super::Input>,
-    parser: Parser,
+    text: Text,
     maker: Maker,
     /// The lines have ended.
     is_over: bool,
@@ -114,62 +113,90 @@ fn open(input: Again) -> Result<Box<dyn Source>, TraceError> {
 
 /// Whether the first call has a time.
 fn is_timed(input: &Again) -> Result<bool, TraceError> {
-    let mut lines = lines(input)?;
-    let mut parser = Parser::default();
+    let mut text = Text::new(input)?;
     let mut is_table = false;
-    while let Some(said) = next(&mut lines, &mut parser)? {
-        is_table |= lines.text()?.starts_with(TABLE);
+    while let Some(said) = text.next()? {
+        is_table |= text.lines.lossy().starts_with(TABLE);
         match said {
             Said::Call(call) | Said::Begun(call) => return Ok(call.at_ns.is_some()),
             Said::Exit { at_ns, .. } => return Ok(at_ns.is_some()),
             Said::Half(_) => return Ok(false),
-            Said::Note => {}
+            Said::Note | Said::Output { .. } => {}
         }
     }
     match is_table {
-        true => Err(lines.error(
+        true => Err(text.lines.error(
             "this is the table of strace -c, which has no calls: run strace without -c, or with -C",
         )),
         false => Ok(false),
     }
 }
 
-fn lines(input: &Again) -> Result<Lines<super::Input>, TraceError> {
-    Ok(Lines::with_longest(input.open()?, MAX_LINE))
+/// The lines of a text, as what they say.
+struct Text {
+    lines: Lines<super::Input>,
+    parser: Parser,
+    /// What the line after lines of the program says.
+    after: Option<Said>,
 }
 
-/// What the next line says; `None` at the end.
-fn next(lines: &mut Lines<super::Input>, parser: &mut Parser) -> Result<Option<Said>, TraceError> {
-    while lines.advance()? {
-        let text = lines.text()?;
-        if !text.trim().is_empty() {
-            return parser.line(text).map(Some).map_err(|why| lines.error(why));
-        }
+impl Text {
+    fn new(input: &Again) -> Result<Text, TraceError> {
+        let lines = Lines::with_longest(input.open()?, MAX_LINE);
+        Ok(Text { lines, parser: Parser::default(), after: None })
     }
-    Ok(None)
+
+    /// What the next line says; `None` at the end. Lines that are none of strace are output of the program
+    /// if they can be, and if more lines of strace follow: what ends a text is damage.
+    fn next(&mut self) -> Result<Option<Said>, TraceError> {
+        if let Some(after) = self.after.take() {
+            return Ok(Some(after));
+        }
+        let (mut first, mut count) = (None, 0);
+        while self.lines.advance()? {
+            let text = self.lines.lossy();
+            if text.trim().is_empty() {
+                continue;
+            }
+            match self.parser.line(&text) {
+                Ok(said) if count == 0 => return Ok(Some(said)),
+                Ok(said) => {
+                    self.after = Some(said);
+                    return Ok(Some(Said::Output { count }));
+                }
+                Err(why) => {
+                    let error = self.lines.error(why);
+                    if !self.parser.may_be_mixed() {
+                        return Err(first.unwrap_or(error));
+                    }
+                    first.get_or_insert(error);
+                    count += 1;
+                }
+            }
+        }
+        first.map_or(Ok(None), Err)
+    }
 }
 
 /// Reads the text twice, up to its end or to what is damaged, and begins the third time.
 fn learn(input: &Again) -> Result<Second, TraceError> {
     let mut births = Births::default();
-    let mut ahead = lines(input)?;
+    let mut ahead = Lines::with_longest(input.open()?, MAX_LINE);
     while let Ok(true) = ahead.advance() {
-        let Ok(text) = ahead.text() else { break };
-        births.learn(text);
+        births.learn(&ahead.lossy());
     }
     let mut maker = Maker::new(World::to_learn(), births.clone(), false);
-    let (mut text, mut parser) = (lines(input)?, Parser::default());
+    let mut text = Text::new(input)?;
     // What is damaged is told when it is read again.
-    while let Ok(Some(said)) = next(&mut text, &mut parser) {
-        maker.take(text.number(), &said);
+    while let Ok(Some(said)) = text.next() {
+        maker.take(text.lines.number(), &said);
     }
     let mut facts = std::mem::take(&mut maker.world.facts);
     let world = World::knowing(&mut facts);
     Ok(Second {
         nodes: facts.existing.into_values(),
-        lines: lines(input)?,
-        maker: Maker::new(world, births, parser.is_fine()),
-        parser: Parser::default(),
+        maker: Maker::new(world, births, text.parser.is_fine()),
+        text: Text::new(input)?,
         is_over: false,
         damage: None,
     })
@@ -187,11 +214,11 @@ impl Second {
             if self.is_over {
                 return self.damage.take().map_or(Ok(None), Err);
             }
-            match next(&mut self.lines, &mut self.parser) {
-                Ok(Some(said)) => self.maker.take(self.lines.number(), &said),
+            match self.text.next() {
+                Ok(Some(said)) => self.maker.take(self.text.lines.number(), &said),
                 Ok(None) => {
                     self.is_over = true;
-                    self.maker.finish(self.parser.halves());
+                    self.maker.finish(self.text.parser.halves());
                 }
                 Err(error) => {
                     // What lies before the damage is good.
