@@ -28,6 +28,11 @@ impl<R: BufRead> Lines<R> {
         Lines { input, line: Vec::new(), number: 0, longest }
     }
 
+    /// The number of the current line.
+    pub(crate) fn number(&self) -> u64 {
+        self.number
+    }
+
     /// An error in the current line.
     pub(crate) fn error(&self, why: impl Into<String>) -> TraceError {
         TraceError::line(self.number, why)
