@@ -328,6 +328,19 @@ impl<F: FileSystem> Session<F> {
         Ok(())
     }
 
+    /// The name of our own file.
+    #[cfg(test)]
+    pub(super) fn own_name(&self) -> &str {
+        &self.0.prime_name
+    }
+
+    /// Gives the session a deputy without a mount.
+    #[cfg(test)]
+    pub(super) fn employ(&self, deputy: &super::Deputy) {
+        deputy.attend(&self.0.host).unwrap();
+        self.0.fetcher.employ(deputy, false);
+    }
+
     /// The counters so far.
     pub fn stats(&self) -> SessionStats {
         self.0.stats.get()
