@@ -112,7 +112,8 @@ impl Errand {
         match self {
             Errand::Know(place) => {
                 (order.kind, order.generation) = (kind::KNOW, place.by_helper.into());
-                for text in [place.dir.as_os_str(), place.device.as_ref(), place.own_file.as_ref()] {
+                for text in [place.dir.as_os_str(), place.device.as_ref(), place.own_file.as_ref()]
+                {
                     texts.extend_from_slice(OsStr::as_bytes(text));
                     texts.push(0);
                 }
@@ -269,8 +270,7 @@ impl Deputy {
         let mut message = [0; size_of::<Said>()];
         // Answers to earlier errands come first.
         for _ in 0..=MOST_UNDER_WAY {
-            let limit =
-                rustix::time::Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: 0 };
+            let limit = rustix::time::Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: 0 };
             let mut fds = [PollFd::from_borrowed_fd(inner.socket.as_fd(), PollFlags::IN)];
             if poll(&mut fds, Some(&limit))? == 0 {
                 return Err(Errno::TIMEDOUT);
