@@ -103,6 +103,8 @@ impl Blanks {
                         self.take(node(attr.ino));
                         true
                     }
+                    // The kernel is about to be made to take this answer for an old one.
+                    Expect::Attr | Expect::Statx if kept_stale && fetched => return,
                     Expect::Attr | Expect::Statx => !fetched,
                     _ => kept_stale,
                 };

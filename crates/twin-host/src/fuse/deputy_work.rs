@@ -342,7 +342,8 @@ fn end_connection(place: &Place) {
         return;
     }
     // Where the kernel's control files are not mounted, the superuser can unmount by force.
-    let is_ours = |dir| mounted_at(dir).ok()?.is_some_and(|m| m.device == place.device).then_some(());
+    let is_ours =
+        |dir| mounted_at(dir).ok()?.is_some_and(|m| m.device == place.device).then_some(());
     if is_ours(&place.dir).is_some() {
         let flags = UnmountFlags::FORCE | UnmountFlags::NOFOLLOW;
         let _ = rustix::mount::unmount(&place.dir, flags);
@@ -398,8 +399,7 @@ fn open_node(place: &Place, node: u64, generation: u32) -> Result<OwnedFd, Errno
     let flags = libc::O_RDONLY | libc::O_CLOEXEC | libc::O_NOATIME;
     // SAFETY: the handle has the layout that the call wants: its length, its type and as many bytes as
     // the length says. It lives through the call, which only reads it.
-    let fd =
-        unsafe { libc::open_by_handle_at(root.as_raw_fd(), (&raw mut handle).cast(), flags) };
+    let fd = unsafe { libc::open_by_handle_at(root.as_raw_fd(), (&raw mut handle).cast(), flags) };
     if fd < 0 {
         return Err(Errno::from_io_error(&io::Error::last_os_error()).unwrap_or(Errno::IO));
     }

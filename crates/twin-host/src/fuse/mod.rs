@@ -19,6 +19,8 @@ mod deputy;
 mod deputy_work;
 mod errno;
 mod fetch;
+#[cfg(test)]
+mod fetch_tests;
 mod gatekeeper;
 mod mount;
 pub(crate) mod mountinfo;

@@ -16,10 +16,10 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use twin_disk::{Block, Buf, BufPool, Bytes};
-use twin_fs::{
-    Attr, Cred, FileSystem, FsError, Ino, LookupEntry, Op, Peeked, Reply, Request, mode,
-};
+use twin_fs::{Cred, FileSystem, FsError, LookupEntry, Op, Reply, Request};
 use twin_rt::{Category, Time};
+
+use zerocopy::{Immutable, IntoBytes};
 
 use super::abi::{self, InHeader};
 use super::blanks::Blanks;
@@ -35,10 +35,12 @@ use super::parse::parse;
 use super::porter::tell_stale;
 use super::reply::{Answer, Terms, encode, negative_entry, own_attr, own_open, prime_entry};
 use super::reply_batch::ReplyBatch;
-use super::translate::{Expect, Plan, WriteHow, ino as core_ino, node, plan, write_op};
+use super::translate::{Expect, Plan, WriteHow, node, plan, write_op};
 use crate::host::{Host, Source, Watch};
 use crate::offload::offload;
 use crate::zeros::push_zeros;
+
+mod pages;
 
 /// The position of packets in their buffers, chosen so that the data of a write is aligned.
 const PACKET_AT: usize = PAYLOAD_AT - abi::WRITE_HEAD;
@@ -330,6 +332,19 @@ impl<F: FileSystem> Session<F> {
         Ok(())
     }
 
+    /// The name of our own file.
+    #[cfg(test)]
+    pub(super) fn own_name(&self) -> &str {
+        &self.0.prime_name
+    }
+
+    /// Gives the session a deputy without a mount.
+    #[cfg(test)]
+    pub(super) fn employ(&self, deputy: &super::Deputy) {
+        deputy.attend(&self.0.host).unwrap();
+        self.0.fetcher.employ(deputy, false);
+    }
+
     /// The counters so far.
     pub fn stats(&self) -> SessionStats {
         self.0.stats.get()
@@ -428,22 +443,10 @@ impl<F: FileSystem> Inner<F> {
             Plan::Accept => {
                 let _ = self.send(unique, None, self.answer());
             }
-            Plan::Prime => {
-                let mut answer = self.answer();
-                answer.push(&prime_entry());
-                let _ = self.send(unique, None, answer);
-            }
+            Plan::Prime => self.tell(unique, &prime_entry()),
             Plan::Fetch => self.fetch(None, Waiter::Pages { unique }),
-            Plan::OwnAttr => {
-                let mut answer = self.answer();
-                answer.push(&own_attr());
-                let _ = self.send(unique, None, answer);
-            }
-            Plan::OwnOpen { dir } => {
-                let mut answer = self.answer();
-                answer.push(&own_open(dir, &self.options));
-                let _ = self.send(unique, None, answer);
-            }
+            Plan::OwnAttr => self.tell(unique, &own_attr()),
+            Plan::OwnOpen { dir } => self.tell(unique, &own_open(dir, &self.options)),
             Plan::OwnData { len } => {
                 let mut answer = self.answer();
                 answer.data.push(Block::Zero(len));
@@ -468,29 +471,34 @@ impl<F: FileSystem> Inner<F> {
                 answer.push(&u32::from(ended));
                 let _ = self.send(unique, None, answer);
             }
-            Plan::Init { init, flags2 } => match negotiate(&init, flags2, &self.options) {
-                Ok((out, agreed)) => {
-                    self.agreed.set(agreed);
-                    self.fetcher.begin(agreed.tells_written);
-                    self.blanks.begin(agreed.writeback, agreed.gated);
-                    let mut answer = self.answer();
-                    answer.push(&out);
-                    let _ = self.send(unique, None, answer);
-                    if let (true, Some(room)) = (agreed.gated, self.fs.room()) {
-                        self.keeper.begin(room);
-                        self.keeper.look(&*self.fs, &self.fd);
-                    }
-                }
-                Err(errno) => {
-                    let (major, minor) = (init.major, init.minor);
-                    (self.options.report)(&format!(
-                        "the kernel speaks FUSE {major}.{minor}; 7.{} or newer is needed",
-                        abi::OLDEST_MINOR
-                    ));
-                    self.refuse(unique, errno);
-                }
-            },
+            Plan::Init { init, flags2 } => self.agree(unique, &init, flags2),
             Plan::Write { .. } => unreachable!("it took its data from the packet"),
+        }
+    }
+
+    /// Agrees with the kernel on the protocol.
+    fn agree(&self, unique: u64, init: &abi::InitIn, flags2: u32) {
+        match negotiate(init, flags2, &self.options) {
+            Ok((out, agreed)) => {
+                self.agreed.set(agreed);
+                self.fetcher.begin(agreed.tells_written);
+                self.blanks.begin(agreed.writeback, agreed.gated);
+                let mut answer = self.answer();
+                answer.push(&out);
+                let _ = self.send(unique, None, answer);
+                if let (true, Some(room)) = (agreed.gated, self.fs.room()) {
+                    self.keeper.begin(room);
+                    self.keeper.look(&*self.fs, &self.fd);
+                }
+            }
+            Err(errno) => {
+                let (major, minor) = (init.major, init.minor);
+                (self.options.report)(&format!(
+                    "the kernel speaks FUSE {major}.{minor}; 7.{} or newer is needed",
+                    abi::OLDEST_MINOR
+                ));
+                self.refuse(unique, errno);
+            }
         }
     }
 
@@ -586,87 +594,6 @@ impl<F: FileSystem> Inner<F> {
         self.host.rt().spawn("call back", called);
     }
 
-    /// True if an operation must wait until pages of the kernel have come.
-    fn must_fetch(&self, op: &Op, expect: Expect) -> bool {
-        match op {
-            Op::Seek { .. } => !self.fetcher.holds_nothing(),
-            // Our own request for a sync; the kernel's comes after it has written out.
-            Op::Sync => expect == Expect::Ioctl && !self.fetcher.holds_nothing(),
-            _ => false,
-        }
-    }
-
-    /// Gets what the kernel holds of a file that is about to take the name of another one, then lets the
-    /// rename go on: after a crash the name leads to the old bytes or to the new ones, although the
-    /// writer has not closed the file yet. See [`Layout::before_replace`](twin_fs::Layout).
-    fn fetch_replacement(self: &Rc<Self>, waiter: Waiter) {
-        let Waiter::Enter { header, cred, op, expect } = waiter else { return };
-        let fetched = match &op {
-            Op::Rename { dir, name, to_dir, to_name, mode }
-                if mode.replaces() && !self.fetcher.holds_nothing() =>
-            {
-                replacement(&*self.fs, (*dir, name), (*to_dir, to_name))
-            }
-            _ => Replacement::None,
-        };
-        let node = match fetched {
-            Replacement::None => return self.enter(&header, cred, op, expect),
-            Replacement::File(ino) => Some(node(ino)),
-            Replacement::Unknown => None,
-        };
-        self.fetch(node, Waiter::Enter { header, cred, op, expect });
-    }
-
-    /// Gets what the kernel holds of a file, or of all. Then the waiter goes on, in an event of its own.
-    fn fetch(self: &Rc<Self>, node: Option<u64>, waiter: Waiter) {
-        let inner = Rc::clone(self);
-        self.host.rt().spawn("fetch", async move {
-            let fetched = match node {
-                Some(node) => {
-                    let known = core_ino(node).ok().and_then(|ino| inner.fs.known(ino));
-                    inner.fetcher.file(node, known.map(|entry| entry.generation)).await
-                }
-                None => inner.fetcher.all().await,
-            };
-            inner.fetcher.is_ready(waiter, fetched);
-            inner.nudge();
-        });
-    }
-
-    /// Lets go on what waited for pages.
-    fn go_on(self: &Rc<Self>, waiter: Waiter, fetched: bool) {
-        match waiter {
-            // The kernel then takes every file for one without holes, which is right, if slower.
-            Waiter::Enter { header, op: Op::Seek { .. }, .. } if !fetched => {
-                self.refuse(header.unique, Errno::NOSYS);
-            }
-            Waiter::Pages { unique } => {
-                self.reply(unique, Expect::Ioctl, Reply::Done, fetched);
-            }
-            Waiter::Enter { header, cred, op, expect } => self.enter(&header, cred, op, expect),
-            Waiter::Attr { unique, expect, attr } => {
-                let attr = self.fs.known(attr.ino).map_or(attr, |entry| entry.attr);
-                self.reply(unique, expect, Reply::Attr(attr), fetched);
-            }
-        }
-    }
-
-    /// Notes what an operation did to the count of a file's blocks that the kernel keeps.
-    fn note_count(&self, opcode: u32, node: u64, wrote_late: bool) {
-        if !self.agreed.get().writeback {
-            return;
-        }
-        let takes = || core_ino(node).ok().and_then(|ino| self.fs.room_of(ino)).unwrap_or(0);
-        if wrote_late && self.counts.arrived(node, self.host.rt().now(), takes) {
-            self.keeper.tell_soon(node, &self.fd);
-        }
-        if opcode == abi::opcode::FSYNC && self.counts.synced(node, takes) {
-            // On this thread, because the next call of the client must find it done. It cannot wait
-            // for us: the client holds the file open until it is answered.
-            let _ = tell_stale(&self.fd, node, -1);
-        }
-    }
-
     /// Tells the host that there is an event that the descriptor does not show.
     fn nudge(&self) {
         if let Some(watch) = &*self.watch.borrow() {
@@ -703,13 +630,6 @@ impl<F: FileSystem> Inner<F> {
             }
             reply => self.reply(unique, expect, reply, true),
         }
-    }
-
-    /// True if a client must not be told these attributes before pages of the kernel have come.
-    fn must_look(&self, expect: Expect, attr: &Attr) -> bool {
-        matches!(expect, Expect::Attr | Expect::Statx)
-            && !self.fetcher.holds_nothing()
-            && self.blanks.needs_pages(attr, self.host.rt().now())
     }
 
     /// Sends the reply of an operation. `fetched` is false if the kernel may hold pages of a file that
@@ -803,6 +723,13 @@ impl<F: FileSystem> Inner<F> {
         }
     }
 
+    /// Sends an answer that needs no operation.
+    fn tell<T: IntoBytes + Immutable>(&self, unique: u64, part: &T) {
+        let mut answer = self.answer();
+        answer.push(part);
+        let _ = self.send(unique, None, answer);
+    }
+
     fn refuse(&self, unique: u64, errno: Errno) {
         let _ = self.send(unique, Some(errno), self.answer());
     }
@@ -851,27 +778,6 @@ fn sent_error(fd: &OwnedFd, unique: u64) -> Result<(), Errno> {
     let mut answer = Answer::new(Vec::new());
     answer.finish(unique, Some(Errno::IO));
     rustix::io::write(fd, &answer.head).map(|_| ())
-}
-
-/// The file that a rename puts in place of another one.
-enum Replacement {
-    /// There is none.
-    None,
-    /// This one.
-    File(Ino),
-    /// Which one is not known without waiting.
-    Unknown,
-}
-
-fn replacement<F: FileSystem>(fs: &F, from: (Ino, &[u8]), to: (Ino, &[u8])) -> Replacement {
-    let is_file = |ino| fs.known(ino).is_none_or(|entry| entry.attr.kind() == mode::REGULAR);
-    match (fs.peek(from.0, from.1), fs.peek(to.0, to.1)) {
-        (Peeked::Absent, _) | (_, Peeked::Absent) => Replacement::None,
-        (_, Peeked::LeadsTo(ino)) if !is_file(ino) => Replacement::None,
-        (Peeked::LeadsTo(ino), _) if !is_file(ino) => Replacement::None,
-        (Peeked::LeadsTo(ino), _) => Replacement::File(ino),
-        (Peeked::Unknown, _) => Replacement::Unknown,
-    }
 }
 
 /// The references and opens to give back if the kernel does not take this reply.
