@@ -21,6 +21,7 @@ mod kill9;
 mod loopdev;
 mod memory;
 mod nfs;
+mod nfs_crowd;
 mod nfs_mount;
 mod nfs_peers;
 mod observers;
@@ -62,6 +63,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     cleaning::SCENARIO,
     memory::SCENARIO,
     nfs::SCENARIO,
+    nfs_crowd::SCENARIO,
     nfs_mount::SCENARIO,
     fuse_nfs::SCENARIO,
     nfs_peers::SCENARIO,
