@@ -49,6 +49,12 @@ pub(crate) const KINDS: &[(&str, &str, &str, &str)] = &[
         "nfs_contract",
         "the same contract over real layouts and disks, with modelled clients, 1,000 runs a seed",
     ),
+    (
+        "nfs-front",
+        "twin-proof",
+        "nfs_front",
+        "clients that pause, vanish and never read before the NFS server's front, 1,000 runs a seed",
+    ),
     ("traces", "twin-proof", "traces", "damaged traces and flight logs, replayed"),
 ];
 

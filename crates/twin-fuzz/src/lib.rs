@@ -19,6 +19,7 @@ mod capture;
 mod dirs;
 mod ffs;
 mod foreign;
+mod front;
 mod images;
 mod inodes;
 mod lfs;
@@ -48,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     packets::REQUESTS,
     nfs::CALLS,
     nfs::STREAM,
+    front::FRONT,
     traces::TRACE,
     traces::FLIGHT,
     capture::CAPTURE,

@@ -2,8 +2,8 @@
 //! [`twin_fs::FileSystem`], as bytes in and bytes out.
 //!
 //! Main types: [`Server`] (answers calls), [`Served`] (a volume that it serves), [`Export`] (who
-//! may mount what), [`Records`] (divides the bytes of a connection into calls). Start at
-//! [`Server::answer`].
+//! may mount what), [`front::Machine`] (the connections: who is read, executed, answered, cut off), [`Records`]
+//! (divides bytes into records). Start at [`Server::answer`].
 //!
 //! [`client::Client`] is the other side as a part: a file system whose operations become calls to a
 //! server, for simulations and tests.

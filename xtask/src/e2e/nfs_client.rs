@@ -187,6 +187,25 @@ impl Client {
         }
     }
 
+    /// Asks for the attributes of a file.
+    pub(crate) fn getattr(&mut self, file: &[u8]) -> Result<(), String> {
+        match self.call((NFS, 1), Args::default().opaque(file))?.u32()? {
+            0 => Ok(()),
+            status => Err(format!("asking for attributes: status {status}")),
+        }
+    }
+
+    /// The bytes of a READ, for a connection of their own.
+    pub(crate) fn read_call(&mut self, file: &[u8], off: u64, len: u32) -> Vec<u8> {
+        marked(&self.record((NFS, 6), Args::default().opaque(file).u64(off).u32(len)))
+    }
+
+    /// The bytes of a WRITE, likewise.
+    pub(crate) fn write_call(&mut self, file: &[u8], off: u64, data: &[u8]) -> Vec<u8> {
+        let args = Args::default().opaque(file).u64(off).u32(data.len() as u32).u32(0);
+        marked(&self.record((NFS, 7), args.opaque(data)))
+    }
+
     /// Writes the same data `count` times, one behind the other, with `window` calls under way.
     pub(crate) fn write_many(
         &mut self,
@@ -303,8 +322,7 @@ impl Client {
     }
 
     fn send(&mut self, record: &[u8]) -> io::Result<()> {
-        let mark = (record.len() as u32 | 1 << 31).to_be_bytes();
-        self.stream()?.write_all(&[&mark, record].concat())
+        self.stream()?.write_all(&marked(record))
     }
 
     fn receive(&mut self) -> io::Result<Vec<u8>> {
@@ -315,6 +333,12 @@ impl Client {
         stream.read_exact(&mut reply)?;
         Ok(reply)
     }
+}
+
+/// A record with its mark.
+fn marked(record: &[u8]) -> Vec<u8> {
+    let mark = (record.len() as u32 | 1 << 31).to_be_bytes();
+    [&mark, record].concat()
 }
 
 fn results(bytes: Vec<u8>, xid: u32, repeated: bool) -> Result<Results, String> {

@@ -8,6 +8,7 @@ mod cfg;
 mod circles;
 mod errno;
 mod globals;
+mod guards;
 mod house;
 mod layers;
 mod licences;
@@ -57,6 +58,7 @@ pub(crate) const RULES: &[Rule] = &[
     cfg::RULE,
     circles::RULE,
     globals::RULE,
+    guards::RULE,
     unsafety::RULE,
     errno::RULE,
     policies::NAMES,

@@ -122,7 +122,7 @@ impl Steps for Machine {
     fn figures(&self) -> Figures {
         let waiting = self.waiting() > 0;
         let linger = match self.ending {
-            Ending::Until(at) => Some(at),
+            Ending::Until(at) if self.open > 0 => Some(at),
             _ => None,
         };
         let pressure = if waiting { self.short.flatten() } else { None };
@@ -168,7 +168,12 @@ impl Machine {
         }
     }
 
-    /// Changes a connection that is open, and accounts for what it holds then.
+    /// The bounds.
+    pub fn bounds(&self) -> Bounds {
+        self.bounds
+    }
+
+    /// Changes a connection, and accounts for what it holds then.
     fn change<T>(&mut self, key: u64, change: impl FnOnce(&mut Connection) -> T) -> Option<T> {
         let connection = self.connections.get_mut(&key)?;
         let before = connection.held();

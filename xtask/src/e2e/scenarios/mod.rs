@@ -22,6 +22,7 @@ mod kill9;
 mod loopdev;
 mod memory;
 mod nfs;
+mod nfs_crowd;
 mod nfs_mount;
 mod nfs_peers;
 mod observers;
@@ -67,6 +68,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     cleaning::SCENARIO,
     memory::SCENARIO,
     nfs::SCENARIO,
+    nfs_crowd::SCENARIO,
     nfs_mount::SCENARIO,
     fuse_nfs::SCENARIO,
     nfs_peers::SCENARIO,

@@ -1,0 +1,45 @@
+//! The front of the NFS server in virtual time: see `twin_proof::nfs::front`.
+
+use twin_proof::nfs::front::{Base, Planted, Ran, Scenario, command, run, shrink};
+
+#[test]
+fn clients_of_every_kind_leave_memory_waiting_and_the_end_within_their_bounds() {
+    let base = Base::make().unwrap();
+    let mut sum = Ran::default();
+    for seed in 0..120 {
+        let scenario = Scenario::random(seed);
+        sum += run(&scenario, &base).unwrap_or_else(|what| {
+            let (least, why) = shrink(&scenario, what, &base);
+            panic!("{why}\nagain: {}", command(&least));
+        });
+    }
+    // Everything that may happen has happened.
+    assert!(sum.replies > 1000 && sum.evicted > 0 && sum.dropped > 0 && sum.pauses > 0, "{sum:?}");
+}
+
+#[test]
+fn a_run_is_a_function_of_its_scenario() {
+    let base = Base::make().unwrap();
+    let scenario = Scenario::random(5);
+    assert_eq!(run(&scenario, &base), run(&scenario, &base));
+}
+
+/// The mistakes that a client could end a server by, or fill its memory.
+#[test]
+fn planted_mistakes_are_found_and_shrunk() {
+    let base = Base::make().unwrap();
+    for planted in Planted::ALL {
+        let found = (0..200).find_map(|seed| {
+            let scenario = Scenario::random(seed).with(planted);
+            run(&scenario, &base).err().map(|what| (scenario, what))
+        });
+        let (scenario, what) = found.unwrap_or_else(|| panic!("{planted:?} is not found"));
+        let (least, why) = shrink(&scenario, what, &base);
+        assert!(least.steps.len() <= 8, "{planted:?}: {why}: {least}");
+        let again = least.to_string().parse().unwrap();
+        assert_eq!(run(&again, &base).unwrap_err(), why);
+        // The same without the mistake is right.
+        let right = Scenario { planted: None, ..least };
+        run(&right, &base).unwrap_or_else(|what| panic!("{right}: {what}"));
+    }
+}
