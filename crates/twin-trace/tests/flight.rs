@@ -87,6 +87,13 @@ fn random_log(seed: u64, contents: bool, count: u64) -> (Vec<u8>, Vec<FlightReco
                 writer.park(now).unwrap();
                 FlightRecord::Park(now)
             }
+            _ if rng.chance(0.3) => {
+                let ahead = any(rng) as i64 | 1;
+                writer.civil(ahead).unwrap();
+                // It is told once.
+                writer.civil(ahead).unwrap();
+                FlightRecord::Civil(ahead)
+            }
             _ if rng.chance(0.5) => {
                 writer.command("unmount").unwrap();
                 FlightRecord::Command("unmount".to_owned())

@@ -46,7 +46,8 @@ impl<L: Layout> Files<L> {
             )));
         }
         let size = inode.d.borrow().size;
-        if let Fallocate::Allocate { keep_size: true } | Fallocate::ZeroRange { keep_size: true } = what
+        if let Fallocate::Allocate { keep_size: true } | Fallocate::ZeroRange { keep_size: true } =
+            what
             && end > size
         {
             return Err(FsError::NotSupported("no layout reserves room beyond the end of a file"));
@@ -189,7 +190,8 @@ impl<L: Layout> Files<L> {
         while first < last {
             let stop = last.min(first + STEP_BLOCKS);
             let _admission = self.admit((stop - first + 4) * block, Need::Grow).await?;
-            let _held = self.load_for_write(inode, off.max(first * block), end.min(stop * block)).await?;
+            let _held =
+                self.load_for_write(inode, off.max(first * block), end.min(stop * block)).await?;
             let size = inode.d.borrow().size;
             for lbn in first..stop {
                 let cut = off > lbn * block || end < ((lbn + 1) * block).min(old_size);

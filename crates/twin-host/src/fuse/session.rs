@@ -16,9 +16,7 @@ use std::time::Duration;
 
 use rustix::io::Errno;
 use twin_disk::{Block, Buf, BufPool, Bytes};
-use twin_fs::{
-    Attr, Cred, FileSystem, FsError, Ino, LookupEntry, Op, Peeked, Reply, Request, mode,
-};
+use twin_fs::{Attr, Cred, FileSystem, FsError, LookupEntry, Op, Reply, Request};
 use twin_rt::{Category, Time};
 
 use super::abi::{self, InHeader};
@@ -33,6 +31,7 @@ use super::negotiate::negotiate;
 use super::options::{Agreed, SessionOptions};
 use super::parse::parse;
 use super::porter::tell_stale;
+use super::replacement::{Replacement, replacement};
 use super::reply::{Answer, Terms, encode, negative_entry, own_attr, own_open, prime_entry};
 use super::reply_batch::ReplyBatch;
 use super::translate::{Expect, Plan, WriteHow, ino as core_ino, node, plan, write_op};
@@ -410,9 +409,15 @@ impl<F: FileSystem> Inner<F> {
                 let node = matches!(op, Op::Seek { .. }).then_some(header.nodeid);
                 self.fetch(node, Waiter::Enter { header: *header, cred, op, expect });
             }
-            Plan::Ask(cred, op @ Op::Rename { .. }, expect) => {
-                let waiter = Waiter::Enter { header: *header, cred, op, expect };
-                self.fetch_replacement(waiter);
+            // The file that gets the name may have pages in the kernel.
+            Plan::Ask(cred, op @ Op::Rename { .. }, expect) if !self.fetcher.holds_nothing() => {
+                match replacement(&*self.fs, &op) {
+                    Replacement::None => self.enter(header, cred, op, expect),
+                    by => {
+                        let waiter = Waiter::Enter { header: *header, cred, op, expect };
+                        self.fetch(by.node(), waiter);
+                    }
+                }
             }
             Plan::Ask(cred, op, expect) => self.enter(header, cred, op, expect),
             Plan::Forget(ops) => {
@@ -582,27 +587,6 @@ impl<F: FileSystem> Inner<F> {
             Op::Sync => expect == Expect::Ioctl && !self.fetcher.holds_nothing(),
             _ => false,
         }
-    }
-
-    /// Gets what the kernel holds of a file that is about to take the name of another one, then lets the
-    /// rename go on: after a crash the name leads to the old bytes or to the new ones, although the
-    /// writer has not closed the file yet. See [`Layout::before_replace`](twin_fs::Layout).
-    fn fetch_replacement(self: &Rc<Self>, waiter: Waiter) {
-        let Waiter::Enter { header, cred, op, expect } = waiter else { return };
-        let fetched = match &op {
-            Op::Rename { dir, name, to_dir, to_name, mode }
-                if mode.replaces() && !self.fetcher.holds_nothing() =>
-            {
-                replacement(&*self.fs, (*dir, name), (*to_dir, to_name))
-            }
-            _ => Replacement::None,
-        };
-        let node = match fetched {
-            Replacement::None => return self.enter(&header, cred, op, expect),
-            Replacement::File(ino) => Some(node(ino)),
-            Replacement::Unknown => None,
-        };
-        self.fetch(node, Waiter::Enter { header, cred, op, expect });
     }
 
     /// Gets what the kernel holds of a file, or of all. Then the waiter goes on, in an event of its own.
@@ -839,27 +823,6 @@ fn sent_error(fd: &OwnedFd, unique: u64) -> Result<(), Errno> {
     let mut answer = Answer::new(Vec::new());
     answer.finish(unique, Some(Errno::IO));
     rustix::io::write(fd, &answer.head).map(|_| ())
-}
-
-/// The file that a rename puts in place of another one.
-enum Replacement {
-    /// There is none.
-    None,
-    /// This one.
-    File(Ino),
-    /// Which one is not known without waiting.
-    Unknown,
-}
-
-fn replacement<F: FileSystem>(fs: &F, from: (Ino, &[u8]), to: (Ino, &[u8])) -> Replacement {
-    let is_file = |ino| fs.known(ino).is_none_or(|entry| entry.attr.kind() == mode::REGULAR);
-    match (fs.peek(from.0, from.1), fs.peek(to.0, to.1)) {
-        (Peeked::Absent, _) | (_, Peeked::Absent) => Replacement::None,
-        (_, Peeked::LeadsTo(ino)) if !is_file(ino) => Replacement::None,
-        (Peeked::LeadsTo(ino), _) if !is_file(ino) => Replacement::None,
-        (Peeked::LeadsTo(ino), _) => Replacement::File(ino),
-        (Peeked::Unknown, _) => Replacement::Unknown,
-    }
 }
 
 /// The references and opens to give back if the kernel does not take this reply.

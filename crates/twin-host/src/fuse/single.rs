@@ -36,9 +36,7 @@ pub fn answer(packet: &[u8], reply: &mut Reply) -> Option<Vec<u8>> {
     let (header, plan) = planned(packet).ok()?;
     let expect = match plan {
         Plan::Ask(_, _, expect) => expect,
-        Plan::Write { how, stale, .. } => {
-            Expect::Written { stale, late: how == WriteHow::Late }
-        }
+        Plan::Write { how, stale, .. } => Expect::Written { stale, late: how == WriteHow::Late },
         _ => return None,
     };
     let mut answer = Answer::new(Vec::new());

@@ -10,7 +10,8 @@ use twin_fs::{
 use twin_rt::Nanos;
 
 use super::{
-    APPEND, ClientCred, Context, MAX_GROUPS, MAX_NAME, MAX_VALUE, MAX_WHO, MAX_WRITE, column, outcome, tag,
+    APPEND, ClientCred, Context, MAX_GROUPS, MAX_NAME, MAX_VALUE, MAX_WHO, MAX_WRITE, column,
+    outcome, tag,
 };
 use crate::record::{DirOutcome, ErrorCode, Node, NodeAttr, Outcome, Verb};
 use crate::varint::{Bad, Cursor};

@@ -6,7 +6,8 @@ use twin_fs::{
 use twin_rt::{FixedMap, Nanos};
 
 use super::{
-    APPEND, ClientCred, Context, MAX_GROUPS, MAX_NAME, MAX_VALUE, MAX_WHO, MAX_WRITE, column, outcome, tag,
+    APPEND, ClientCred, Context, MAX_GROUPS, MAX_NAME, MAX_VALUE, MAX_WHO, MAX_WRITE, column,
+    outcome, tag,
 };
 use crate::record::{Node, Outcome, Verb};
 use crate::varint::{put, put_delta};
