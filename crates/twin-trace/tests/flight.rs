@@ -88,9 +88,9 @@ fn random_log(seed: u64, contents: bool, count: u64) -> (Vec<u8>, Vec<FlightReco
                 FlightRecord::Park(now)
             }
             _ if rng.chance(0.3) => {
-                let ahead = any(rng) as i64 | 1;
+                // Another one each time, because the same is told once.
+                let ahead = (any(rng) >> 20 << 20 | (i + 1)) as i64;
                 writer.civil(ahead).unwrap();
-                // It is told once.
                 writer.civil(ahead).unwrap();
                 FlightRecord::Civil(ahead)
             }
