@@ -18,7 +18,8 @@ use crate::nvram::Nvram;
 use crate::running::Execution;
 use crate::volume::Volume;
 use crate::{
-    FileSystem, Ino, LogStatus, LookupEntry, Peeked, Reply, Request, Result, Room, SpaceMap, VolumeStat,
+    FileSystem, Ino, LogStatus, LookupEntry, Peeked, Reply, Request, Result, Room, SpaceMap,
+    VolumeStat,
 };
 
 /// The functions of a [`Volume`] that do not depend on the type of its layout.

@@ -86,13 +86,20 @@ impl<L: Layout> Directories<L> {
         Ok(None)
     }
 
-    /// What a name leads to, from blocks that are in memory. Of a large directory only the last blocks
-    /// are looked at, to which names are added.
+    /// What a name leads to, as far as blocks that are in memory tell. Of a large directory without an
+    /// index only the last blocks are looked at, to which names are added.
     pub(crate) fn peek(&self, dir: &Inode, name: &[u8]) -> Peeked {
+        let index_ino = dir.d.borrow().index_ino;
         let blocks = self.dir_blocks(dir);
         let first = blocks.saturating_sub(MOST_PEEKED);
-        let mut complete = first == 0;
-        for lbn in (first..blocks).rev() {
+        let (places, mut complete): (Vec<u64>, bool) = match index_ino {
+            0 => ((first..blocks).rev().collect(), first == 0),
+            _ => match self.peek_index(index_ino, name) {
+                Some(places) => (places.into_iter().filter(|&lbn| lbn < blocks).collect(), true),
+                None => return Peeked::Unknown,
+            },
+        };
+        for lbn in places {
             let frame = self.core.cache.peek(&dir.frames, lbn as Lbn).filter(|f| f.is_valid());
             let Some(frame) = frame else {
                 complete = false;

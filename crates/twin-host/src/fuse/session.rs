@@ -33,6 +33,7 @@ use super::negotiate::negotiate;
 use super::options::{Agreed, SessionOptions};
 use super::parse::parse;
 use super::porter::tell_stale;
+use super::replacement::{Replacement, replacement};
 use super::reply::{Answer, Terms, encode, negative_entry, own_attr, own_open, prime_entry};
 use super::reply_batch::ReplyBatch;
 use super::translate::{Expect, Plan, WriteHow, node, plan, write_op};
@@ -425,9 +426,15 @@ impl<F: FileSystem> Inner<F> {
                 let node = matches!(op, Op::Seek { .. }).then_some(header.nodeid);
                 self.fetch(node, Waiter::Enter { header: *header, cred, op, expect });
             }
-            Plan::Ask(cred, op @ Op::Rename { .. }, expect) => {
-                let waiter = Waiter::Enter { header: *header, cred, op, expect };
-                self.fetch_replacement(waiter);
+            // The file that gets the name may have pages in the kernel.
+            Plan::Ask(cred, op @ Op::Rename { .. }, expect) if !self.fetcher.holds_nothing() => {
+                match replacement(&*self.fs, &op) {
+                    Replacement::None => self.enter(header, cred, op, expect),
+                    by => {
+                        let waiter = Waiter::Enter { header: *header, cred, op, expect };
+                        self.fetch(by.node(), waiter);
+                    }
+                }
             }
             Plan::Ask(cred, op, expect) => self.enter(header, cred, op, expect),
             Plan::Forget(ops) => {

@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use rustix::io::Errno;
-use twin_fs::{Attr, FileSystem, Ino, Op, Peeked, Reply, mode};
+use twin_fs::{Attr, FileSystem, Op, Reply};
 
 use super::super::abi;
 use super::super::fetch::Waiter;
 use super::super::porter::tell_stale;
-use super::super::translate::{Expect, ino as core_ino, node};
+use super::super::translate::{Expect, ino as core_ino};
 use super::Inner;
 
 impl<F: FileSystem> Inner<F> {
@@ -20,27 +20,6 @@ impl<F: FileSystem> Inner<F> {
             Op::Sync => expect == Expect::Ioctl && !self.fetcher.holds_nothing(),
             _ => false,
         }
-    }
-
-    /// Gets what the kernel holds of a file that is about to take the name of another one, then lets the
-    /// rename go on: after a crash the name leads to the old bytes or to the new ones, although the
-    /// writer has not closed the file yet. See [`Layout::before_replace`](twin_fs::Layout).
-    pub(super) fn fetch_replacement(self: &Rc<Self>, waiter: Waiter) {
-        let Waiter::Enter { header, cred, op, expect } = waiter else { return };
-        let fetched = match &op {
-            Op::Rename { dir, name, to_dir, to_name, mode }
-                if mode.replaces() && !self.fetcher.holds_nothing() =>
-            {
-                replacement(&*self.fs, (*dir, name), (*to_dir, to_name))
-            }
-            _ => Replacement::None,
-        };
-        let node = match fetched {
-            Replacement::None => return self.enter(&header, cred, op, expect),
-            Replacement::File(ino) => Some(node(ino)),
-            Replacement::Unknown => None,
-        };
-        self.fetch(node, Waiter::Enter { header, cred, op, expect });
     }
 
     /// Gets what the kernel holds of a file, or of all. Then the waiter goes on, in an event of its own.
@@ -98,26 +77,5 @@ impl<F: FileSystem> Inner<F> {
         matches!(expect, Expect::Attr | Expect::Statx)
             && !self.fetcher.holds_nothing()
             && self.blanks.needs_pages(attr, self.host.rt().now())
-    }
-}
-
-/// The file that a rename puts in place of another one.
-enum Replacement {
-    /// There is none.
-    None,
-    /// This one.
-    File(Ino),
-    /// Which one is not known without waiting.
-    Unknown,
-}
-
-fn replacement<F: FileSystem>(fs: &F, from: (Ino, &[u8]), to: (Ino, &[u8])) -> Replacement {
-    let is_file = |ino| fs.known(ino).is_none_or(|entry| entry.attr.kind() == mode::REGULAR);
-    match (fs.peek(from.0, from.1), fs.peek(to.0, to.1)) {
-        (Peeked::Absent, _) | (_, Peeked::Absent) => Replacement::None,
-        (_, Peeked::LeadsTo(ino)) if !is_file(ino) => Replacement::None,
-        (Peeked::LeadsTo(ino), _) if !is_file(ino) => Replacement::None,
-        (Peeked::LeadsTo(ino), _) => Replacement::File(ino),
-        (Peeked::Unknown, _) => Replacement::Unknown,
     }
 }
