@@ -31,6 +31,7 @@ mod replacement;
 mod rewrite;
 mod signatures;
 mod sqlite;
+mod strace;
 mod streams;
 mod sync;
 mod times;
@@ -75,4 +76,5 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     streams::SCENARIO,
     signatures::SCENARIO,
     hostile::SCENARIO,
+    strace::SCENARIO,
 ];
