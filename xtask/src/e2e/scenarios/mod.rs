@@ -35,6 +35,7 @@ mod shell;
 mod signatures;
 mod sqlite;
 mod startup;
+mod strace;
 mod streams;
 mod sync;
 mod times;
@@ -83,4 +84,5 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     shell::SCENARIO,
     signatures::SCENARIO,
     hostile::SCENARIO,
+    strace::SCENARIO,
 ];

@@ -89,7 +89,7 @@ fn grown(bench: &Bench) -> Result<String, String> {
 }
 
 /// A cell of one line of comma-separated values under a line of names.
-fn cell(csv: &str, name: &str) -> Result<String, String> {
+pub(super) fn cell(csv: &str, name: &str) -> Result<String, String> {
     let mut lines = csv.lines().map(split);
     let (names, values) = (lines.next().unwrap_or_default(), lines.next().unwrap_or_default());
     let at = names.iter().position(|own| own == name);

@@ -64,6 +64,8 @@ pub(super) struct Parser {
     has_numbers: bool,
     /// The beginning of a call into which something else was written.
     broken: Option<String>,
+    /// The process of the line before, if that was the first half of a call.
+    cut: Option<Option<u32>>,
 }
 
 const UNFINISHED: &str = "<unfinished ...>";
@@ -80,6 +82,11 @@ impl Parser {
     pub(super) fn line(&mut self, line: &str) -> Result<Said, String> {
         if self.is_note(line) {
             return Ok(Said::Note);
+        }
+        if let Some(pid) = self.cut.take()
+            && let Some(call) = self.rest_of(pid, line)
+        {
+            return Ok(Said::Call(call));
         }
         if self.has_numbers {
             return self.whole(line);
@@ -113,6 +120,18 @@ impl Parser {
         said
     }
 
+    /// The call whose first half is on the line before, and whose second half has no beginning of its own:
+    /// so `-z` prints it.
+    fn rest_of(&mut self, pid: Option<u32>, line: &str) -> Option<Call> {
+        let (began, first) = self.unfinished.get(&pid)?;
+        if line.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+            return None;
+        }
+        let call = whole_call(pid, *began, &format!("{first}{line}")).ok()?;
+        self.unfinished.remove(&pid);
+        Some(call)
+    }
+
     /// True if the output of the program may stand between the lines.
     pub(super) fn may_be_mixed(&self) -> bool {
         !self.has_numbers
@@ -141,6 +160,7 @@ impl Parser {
                 },
             };
             let begun = begun(pid, at_ns, &first);
+            self.cut = Some(pid);
             self.unfinished.insert(pid, (at_ns, first));
             return Ok(begun.map_or(Said::Note, Said::Begun));
         }
@@ -404,6 +424,16 @@ mod tests {
         assert_eq!((call.at_ns, call.args.len(), call.result), (Some(SECS), 3, Some(3)));
         let lost = parser.line("5 2.0 <... read resumed>\"abc\", 3) = 3 <1.0>");
         assert_eq!(lost, Ok(Said::Half("read".into())));
+    }
+
+    #[test]
+    fn a_second_half_without_a_beginning_belongs_to_the_line_before() {
+        let mut parser = Parser::default();
+        parser.line("5 1.0 close(3</a> <unfinished ...>").unwrap();
+        let whole = parser.line(")            = 0 <0.000007>").unwrap();
+        let Said::Call(call) = whole else { panic!("{whole:?}") };
+        assert_eq!((call.pid, call.args.len(), call.result), (Some(5), 1, Some(0)));
+        assert!(parser.line(")            = 0 <0.000007>").is_err());
     }
 
     #[test]
