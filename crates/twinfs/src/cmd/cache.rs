@@ -40,11 +40,14 @@ pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
         accesses: &accesses,
     };
     study.check().map_err(usage)?;
+    if accesses.sizes_differ() && study.policies.iter().any(|policy| policy.needs_future()) {
+        eprintln!("twinfs: {}: {NO_OPTIMUM}", path.display());
+    }
     let rows = simulated(args, &study)?;
     if let Some(file) = page_file {
         let offline = |name: &str| REGISTRY.get(name).is_ok_and(|entry| entry.needs_future());
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        file.write(&caches_page(&name, &rows, &offline))?;
+        file.write(&caches_page(&name, &rows, &offline, accesses.sizes_differ()))?;
     }
     reading::print(
         &args.output,
@@ -164,6 +167,10 @@ fn simulated(args: &Cache, study: &Study<'_>) -> Result<Vec<caches::Row>, String
     }
     Ok(rows)
 }
+
+/// What is said of the policy that knows the future where objects have several sizes.
+const NO_OPTIMUM: &str = "the objects differ in size: belady, which goes by time alone, is no optimum for \
+                          them, and other policies may have fewer misses";
 
 /// The policies with their papers, the disks and the formats.
 fn list() -> String {
