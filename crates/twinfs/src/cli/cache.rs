@@ -19,8 +19,8 @@ pub(crate) enum ObjectRules {
 
 /// Compare cache policies on a trace: the misses of each over the size of the cache.
 ///
-/// The policies are those of mounts (`mount --replacement`) and simulations, and belady, which knows the
-/// future and is the optimum unless objects differ in size. Prints misses as a share of all accesses, or with --format csv and json as counts.
+/// The policies are those of mounts (`mount --replacement`) and simulations, and one that knows the
+/// future, the optimum unless objects differ in size. Prints misses as a share of all accesses, or with --format csv and json as counts.
 /// With --disk, a model of a disk also says how long it works for them: it reads what is missed and
 /// writes what is dirty when it leaves the cache.
 ///

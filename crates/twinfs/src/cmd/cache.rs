@@ -40,8 +40,9 @@ pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
         accesses: &accesses,
     };
     study.check().map_err(usage)?;
-    if accesses.sizes_differ() && study.policies.iter().any(|policy| policy.needs_future()) {
-        eprintln!("twinfs: {}: {NO_OPTIMUM}", path.display());
+    let knows = study.policies.iter().find(|policy| policy.needs_future());
+    if let (Some(policy), true) = (knows, accesses.sizes_differ()) {
+        eprintln!("twinfs: {}: {}: {NO_OPTIMUM}", path.display(), policy.name);
     }
     let rows = simulated(args, &study)?;
     if let Some(file) = page_file {
@@ -169,8 +170,8 @@ fn simulated(args: &Cache, study: &Study<'_>) -> Result<Vec<caches::Row>, String
 }
 
 /// What is said of the policy that knows the future where objects have several sizes.
-const NO_OPTIMUM: &str = "the objects differ in size: belady, which goes by time alone, is no optimum for \
-                          them, and other policies may have fewer misses";
+const NO_OPTIMUM: &str = "it goes by time alone, which is no optimum for objects that differ in size: other \
+                          policies may have fewer misses";
 
 /// The policies with their papers, the disks and the formats.
 fn list() -> String {
