@@ -33,7 +33,7 @@ pub struct LeftOut {
     pub why: String,
     /// How many.
     pub count: u64,
-    /// The number of the first of them, from 1 on.
+    /// The number of the first of them, from 1 on; 0 where it is not known.
     pub first: u64,
 }
 
@@ -63,6 +63,11 @@ impl Reading {
         self.used += 1;
     }
 
+    /// Counts lines that were used.
+    pub fn use_many(&mut self, count: u64) {
+        self.used += count;
+    }
+
     /// Counts a line that holds nothing by the format's own rules.
     pub fn pass_one(&mut self) {
         self.passed += 1;
@@ -73,7 +78,7 @@ impl Reading {
         self.leave_out_many(1, line, why);
     }
 
-    /// Counts lines that were left out, with the number of the first of them.
+    /// Counts lines that were left out, with the number of the first of them, 0 if it is not known.
     pub fn leave_out_many(&mut self, count: u64, first: u64, why: &str) {
         if count == 0 {
             return;
@@ -84,6 +89,7 @@ impl Reading {
         match self.left_out.iter_mut().find(|known| known.why == why) {
             Some(known) => {
                 known.count += count;
+                // What is not known stays so: the earlier one may be it.
                 known.first = known.first.min(first);
             }
             None => self.left_out.push(LeftOut { why: why.to_owned(), count, first }),
@@ -153,7 +159,10 @@ impl Reading {
             let mut note = format!("{left} of {all} {unit}s left out:");
             for (at, LeftOut { why, count, first }) in self.left_out.iter().enumerate() {
                 let comma = if at == 0 { "" } else { ";" };
-                let _ = write!(note, "{comma} {count} {why} (first in {unit} {first})");
+                let _ = write!(note, "{comma} {count} {why}");
+                if *first > 0 {
+                    let _ = write!(note, " (first in {unit} {first})");
+                }
             }
             notes.push(note);
         }

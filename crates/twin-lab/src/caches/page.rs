@@ -16,8 +16,14 @@ fn by_policy(rows: &[Row]) -> Vec<(&'static str, Vec<&Row>)> {
     all
 }
 
-/// The page. `title` names the trace; `offline` says of a policy that it knows the future.
-pub fn page(title: &str, rows: &[Row], offline: &dyn Fn(&str) -> bool) -> String {
+/// The page. `title` names the trace; `offline` says of a policy that it knows the future, which makes it
+/// the optimum unless the sizes of objects differ.
+pub fn page(
+    title: &str,
+    rows: &[Row],
+    offline: &dyn Fn(&str) -> bool,
+    sizes_differ: bool,
+) -> String {
     let policies = by_policy(rows);
     let curve = |label: &str, value: &dyn Fn(&Row) -> Option<f64>| {
         let lines: Vec<Line> = policies
@@ -42,7 +48,7 @@ pub fn page(title: &str, rows: &[Row], offline: &dyn Fn(&str) -> bool) -> String
             row.device.as_ref().map(|device| device.device_ms / 1e3)
         }));
     }
-    let mut body = verdict(rows, offline);
+    let mut body = verdict(rows, offline, sizes_differ);
     body += &charts(&drawings);
     body += "<h2>All figures</h2>";
     body += &figures(rows);
@@ -50,7 +56,7 @@ pub fn page(title: &str, rows: &[Row], offline: &dyn Fn(&str) -> bool) -> String
 }
 
 /// Which policy misses the least with the size in the middle.
-fn verdict(rows: &[Row], offline: &dyn Fn(&str) -> bool) -> String {
+fn verdict(rows: &[Row], offline: &dyn Fn(&str) -> bool, sizes_differ: bool) -> String {
     let mut sizes: Vec<u64> = rows.iter().map(|row| row.size).collect();
     sizes.sort_unstable();
     sizes.dedup();
@@ -71,7 +77,15 @@ fn verdict(rows: &[Row], offline: &dyn Fn(&str) -> bool) -> String {
     }
     let optimum = rows.iter().find(|row| row.size == size && offline(row.policy));
     if let Some(optimum) = optimum {
-        text += &format!(" The optimum would be {:.2}%.", 100.0 * optimum.miss_ratio());
+        let percent = 100.0 * optimum.miss_ratio();
+        text += &match sizes_differ {
+            false => format!(" The optimum would be {percent:.2}%."),
+            true => format!(
+                " {}, which knows the future and not what a size is worth, has {percent:.2}%; it is no \
+                 optimum, because the objects differ in size.",
+                optimum.policy
+            ),
+        };
     }
     format!("<div class=\"verdict\"><p>{}</p></div>", escape(&text))
 }

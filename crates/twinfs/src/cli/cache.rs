@@ -19,13 +19,13 @@ pub(crate) enum ObjectRules {
 
 /// Compare cache policies on a trace: the misses of each over the size of the cache.
 ///
-/// The policies are those of mounts (`mount --replacement`) and simulations, and the optimum, which
-/// knows the future. Prints misses as a share of all accesses, or with --format csv and json as counts.
+/// The policies are those of mounts (`mount --replacement`) and simulations, and one that knows the
+/// future, the optimum unless objects differ in size. Prints misses as a share of all accesses, or with --format csv and json as counts.
 /// With --disk, a model of a disk also says how long it works for them: it reads what is missed and
 /// writes what is dirty when it leaves the cache.
 ///
 /// The trace may be a recording of twinfs, a block trace, a reference string or a trace of objects, also
-/// compressed with zstd or gzip; its format is recognized by its content.
+/// compressed with zstd, gzip, bzip2 or xz; its format is recognized by its content.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     twinfs cache traces/server.tw                             all policies, sizes up to all it touches\n  \

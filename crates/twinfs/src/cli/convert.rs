@@ -9,9 +9,9 @@ use crate::choices::foreign_formats;
 
 /// Make a trace of twinfs of another program's trace, or of a generated workload.
 ///
-/// Reads every format that `compare -t` reads (`twinfs compare --list` shows them), compressed with zstd or gzip or
+/// Reads every format that `compare -t` reads (`twinfs compare --list` shows them), compressed or
 /// not, and prints what is in it by operation. What a format lacks is made up by the rules of its reader
-/// (docs/traces.md).
+/// (docs/traces.md); what was left out and assumed is told.
 ///
 /// With strace: `strace -f -ttt -T -y -o calls.txt make`, then `twinfs convert calls.txt -o make.tw`.
 #[derive(Args)]

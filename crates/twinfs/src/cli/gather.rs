@@ -8,7 +8,7 @@ use super::Output;
 
 /// Make a trace of the packets of an NFS server.
 ///
-/// Reads a capture (pcap or pcapng) of NFS version 2 and 3, over UDP and TCP, IPv4 and IPv6, on any port, and
+/// Reads a capture (pcap or pcapng, also compressed with gzip, zstd, bzip2 or xz) of NFS version 2 and 3, over UDP and TCP, IPv4 and IPv6, on any port, and
 /// pairs calls with replies; fragments, retransmissions, and segments in any order or missing are dealt with. Opens
 /// and closes, which NFS does not have, are inferred from reads and writes. Prints what was found by procedure, and
 /// how much could not be used and why. Nothing is written about contents, and with --anonymous no name either.

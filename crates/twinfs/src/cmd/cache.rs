@@ -40,11 +40,15 @@ pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
         accesses: &accesses,
     };
     study.check().map_err(usage)?;
+    let knows = study.policies.iter().find(|policy| policy.needs_future());
+    if let (Some(policy), true) = (knows, accesses.sizes_differ()) {
+        eprintln!("twinfs: {}: {}: {NO_OPTIMUM}", path.display(), policy.name);
+    }
     let rows = simulated(args, &study)?;
     if let Some(file) = page_file {
         let offline = |name: &str| REGISTRY.get(name).is_ok_and(|entry| entry.needs_future());
         let name = path.file_name().unwrap_or_default().to_string_lossy();
-        file.write(&caches_page(&name, &rows, &offline))?;
+        file.write(&caches_page(&name, &rows, &offline, accesses.sizes_differ()))?;
     }
     reading::print(
         &args.output,
@@ -164,6 +168,10 @@ fn simulated(args: &Cache, study: &Study<'_>) -> Result<Vec<caches::Row>, String
     }
     Ok(rows)
 }
+
+/// What is said of the policy that knows the future where objects have several sizes.
+const NO_OPTIMUM: &str = "it goes by time alone, which is no optimum for objects that differ in size: other \
+                          policies may have fewer misses";
 
 /// The policies with their papers, the disks and the formats.
 fn list() -> String {

@@ -7,14 +7,20 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use twin_gather::{Gathered, Gatherer, capture, infer, nfsdump};
-use twin_trace::{Writer, readers};
+use twin_trace::{Reading, Writer, readers};
 
 use super::files::NewFile;
 use super::progress::Progress;
-use super::{Failure, Interrupts, Outcome};
+use super::{Failure, Interrupts, Outcome, reading};
 use crate::cli::Gather;
 use crate::input::{Wanted, must_be};
 use crate::rows;
+
+const OPENS: &str = "opens inferred";
+const BEFORE: &str = "files that existed before";
+const NAMELESS: &str = "of them with a name that was not seen";
+/// What a trace has that no packet says.
+const MADE_UP: [&str; 3] = [OPENS, BEFORE, NAMELESS];
 
 /// How many packets are taken before it is looked whether to stop.
 const LOOK_EVERY: u64 = 4096;
@@ -37,6 +43,7 @@ pub(crate) fn run(args: &Gather, interrupts: &Interrupts) -> Outcome {
         }
         rows.extend(written(args, &gathered, new)?);
     }
+    reading::tell(&name, &reading_of(&rows));
     rows::print(&args.output, &rows, || Ok(table(&rows)))?;
     Ok(exit)
 }
@@ -175,6 +182,23 @@ fn found(gathered: &Gathered) -> Vec<Row> {
     rows
 }
 
+/// What was left out and assumed, as the readers of traces tell it. The rows have the same.
+fn reading_of(rows: &[Row]) -> Reading {
+    let mut reading = Reading::of("exchange");
+    reading.use_many(rows.iter().filter_map(|row| row.answered).sum());
+    let of_kind = |about: &'static str| {
+        let rows = rows.iter().filter(move |row| row.about == about);
+        rows.filter_map(|row| Some((row.name.as_str(), row.count?)))
+    };
+    for (name, count) in of_kind("unused") {
+        reading.leave_out_many(count, 0, name);
+    }
+    for (name, count) in of_kind("trace").filter(|(name, _)| MADE_UP.contains(name)) {
+        reading.assume_of(count, name);
+    }
+    reading
+}
+
 /// Why there is nothing to write.
 fn empty(gathered: &Gathered, name: &str) -> Failure {
     let why = match gathered.tally.version_4 {
@@ -203,11 +227,11 @@ fn written(args: &Gather, gathered: &Gathered, new: NewFile) -> Result<Vec<Row>,
     new.keep();
     let trace = [
         ("operations that clients asked for", inferred.asked),
-        ("opens inferred", inferred.opens),
+        (OPENS, inferred.opens),
         ("lookups of files found earlier", inferred.lookups),
         ("fsyncs of writes that had to be durable", inferred.fsyncs),
-        ("files that existed before", inferred.nodes),
-        ("of them with a name that was not seen", inferred.nameless),
+        (BEFORE, inferred.nodes),
+        (NAMELESS, inferred.nameless),
     ];
     let unused = [
         ("exchanges without a counterpart in a trace", inferred.without_counterpart),

@@ -22,7 +22,7 @@ pub(crate) fn tell(name: impl std::fmt::Display, reading: &Reading) {
 fn value(reading: &Reading) -> Option<Value> {
     let left_out = reading.left_out().iter();
     let left_out: Vec<Value> = left_out
-        .map(|left| json!({ "why": left.why, "count": left.count, "first": left.first }))
+        .map(|left| json!({ "why": left.why, "count": left.count, "first": (left.first > 0).then_some(left.first) }))
         .collect();
     let assumed = reading.assumed().iter();
     let assumed: Vec<Value> =
