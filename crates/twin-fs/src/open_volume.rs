@@ -17,7 +17,9 @@ use crate::layout::{Layout, Told, Written};
 use crate::nvram::Nvram;
 use crate::running::Execution;
 use crate::volume::Volume;
-use crate::{FileSystem, Ino, LogStatus, LookupEntry, Reply, Request, Result, Room, SpaceMap, VolumeStat};
+use crate::{
+    FileSystem, Ino, LogStatus, LookupEntry, Reply, Request, Result, Room, SpaceMap, VolumeStat,
+};
 
 /// The functions of a [`Volume`] that do not depend on the type of its layout.
 pub trait AnyVolume: Any {
