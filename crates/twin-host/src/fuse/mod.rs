@@ -17,6 +17,7 @@ mod counts;
 mod daemon;
 mod deputy;
 mod deputy_work;
+mod errand;
 mod errno;
 mod fetch;
 #[cfg(test)]
@@ -39,6 +40,7 @@ mod single;
 mod sync_all;
 mod translate;
 mod unmount;
+mod unmounter;
 mod usage;
 
 pub use daemon::{Ready, in_background, in_background_with_note};
