@@ -5,8 +5,9 @@
 //! that.
 //!
 //! Contract: after an fsync the kernel asks again if the count has changed since it was told. After data
-//! that it sent by itself, it asks again within about two seconds; at most a few dozen files a second
-//! are treated so, those of a mass of files that are made and closed at once need it not.
+//! that it sent by itself, it asks again within about two seconds, if the file is not small, or data came
+//! for it before: a mass of small files that are made and closed at once does not need it, and would pay
+//! with a request each.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -17,12 +18,16 @@ use twin_rt::{SECS, Time};
 const MOST: usize = 4096;
 /// How long a file that was found changed is not looked at again.
 const QUIET_NS: u64 = SECS;
+/// A file that takes as many bytes is not small.
+const LARGE: u64 = 64 << 10;
 
 /// A file that data arrived for.
 #[derive(Clone, Copy, Default)]
 struct Known {
     /// Data has arrived since the last fsync.
     arrived: bool,
+    /// When data first arrived.
+    first: Option<Time>,
     /// The bytes that it took when the kernel was last made to ask, or told; `None` if it was not.
     kernel_s: Option<u64>,
     /// The bytes that it took when the kernel was last to be made to ask soon.
@@ -51,7 +56,12 @@ impl Counts {
         }
         let file = files.entry(node).or_default();
         file.arrived = true;
-        let takes = Some(takes());
+        let takes = takes();
+        let lives = now.0 - file.first.get_or_insert(now).0 >= QUIET_NS;
+        if takes < LARGE && !lives {
+            return false;
+        }
+        let takes = Some(takes);
         file.kernel_s != takes && std::mem::replace(&mut file.soon, takes) != takes
     }
 
@@ -92,14 +102,14 @@ mod tests {
     #[test]
     fn an_fsync_after_data_makes_the_kernel_ask_if_the_count_changed() {
         let counts = Counts::default();
-        assert!(!counts.synced(9, || 4096), "nothing has arrived");
-        assert!(counts.arrived(9, NOW, || 4096));
-        assert!(counts.synced(9, || 4096), "soon is not now");
-        counts.arrived(9, NOW, || 8192);
-        assert!(!counts.arrived(9, NOW, || 12_288), "a burst is looked at once");
-        assert!(counts.synced(9, || 12_288));
-        assert!(!counts.arrived(9, NOW, || 12_288));
-        assert!(!counts.synced(9, || 12_288), "it was written over in place");
+        assert!(!counts.synced(9, || LARGE), "nothing has arrived");
+        assert!(counts.arrived(9, NOW, || LARGE));
+        assert!(counts.synced(9, || LARGE), "soon is not now");
+        counts.arrived(9, NOW, || 2 * LARGE);
+        assert!(!counts.arrived(9, NOW, || 3 * LARGE), "a burst is looked at once");
+        assert!(counts.synced(9, || 3 * LARGE));
+        assert!(!counts.arrived(9, NOW, || 3 * LARGE));
+        assert!(!counts.synced(9, || 3 * LARGE), "it was written over in place");
     }
 
     #[test]
@@ -117,12 +127,13 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_grows_by_itself_is_asked_for_again_and_again_but_not_at_each_write() {
+    fn a_file_that_grows_by_itself_is_asked_for_again_and_a_small_one_that_is_made_is_not() {
         let counts = Counts::default();
         let at = |s: u64| Time(s * SECS);
-        assert!(counts.arrived(9, at(1), || 4096));
+        assert!(!counts.arrived(9, at(1), || 4096));
         assert!(counts.arrived(9, at(3), || 8192));
         assert!(!counts.arrived(9, at(5), || 8192));
         assert!(counts.arrived(9, at(7), || 12_288));
+        assert!(counts.arrived(8, at(7), || LARGE));
     }
 }

@@ -30,9 +30,9 @@ use rustix::time::{
 };
 use zerocopy::IntoBytes;
 
-use super::deputy::{Done, Errand, MOST_BYTES, MOST_UNDER_WAY, Place, Said};
-use super::mount::Unmounter;
+use super::errand::{Done, Errand, MOST_BYTES, MOST_UNDER_WAY, Place, Said};
 use super::mountinfo::mounted_at;
+use super::unmounter::Unmounter;
 
 /// What the process is called in lists of processes.
 const NAME: &[u8] = b"twinfs: deputy of a mount";

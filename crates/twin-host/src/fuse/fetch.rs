@@ -17,7 +17,8 @@ use twin_fs::{Attr, Cred, Op};
 use twin_rt::{Sender, oneshot};
 
 use super::abi::InHeader;
-use super::deputy::{Deputy, Errand};
+use super::deputy::Deputy;
+use super::errand::Errand;
 use super::translate::Expect;
 
 /// What waits for pages of the kernel.

@@ -7,7 +7,8 @@ use twin_fs::Op;
 use zerocopy::{FromBytes, IntoBytes};
 
 use super::abi::{self, OutHeader, opcode};
-use super::deputy::{Deputy, Errand, Said};
+use super::deputy::Deputy;
+use super::errand::{Errand, Said};
 use super::parse::tests::packet;
 use super::session_tests::Kernel;
 use super::{End, SessionOptions};

@@ -17,6 +17,7 @@ mod counts;
 mod daemon;
 mod deputy;
 mod deputy_work;
+mod errand;
 mod errno;
 mod fetch;
 #[cfg(test)]
@@ -40,6 +41,7 @@ mod single;
 mod sync_all;
 mod translate;
 mod unmount;
+mod unmounter;
 mod usage;
 
 pub use daemon::{Ready, in_background, in_background_with_note};

@@ -9,7 +9,8 @@ use std::task::{Context, Poll};
 use twin_fs::FileSystem;
 use twin_rt::{Nanos, SECS};
 
-use super::deputy::{Deputy, Errand};
+use super::deputy::Deputy;
+use super::errand::Errand;
 use super::mount::Mount;
 use super::session::{End, Session};
 use crate::host::Host;

@@ -24,7 +24,7 @@ use zerocopy::{Immutable, IntoBytes};
 use super::abi::{self, InHeader};
 use super::blanks::Blanks;
 use super::counts::Counts;
-use super::deputy::Errand;
+use super::errand::Errand;
 use super::errno::errno;
 use super::fetch::{Fetcher, Waiter};
 use super::gatekeeper::{Decision, Gatekeeper, PendingWrite};

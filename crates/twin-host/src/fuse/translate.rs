@@ -172,20 +172,7 @@ fn translate(
         // interrupted either: they end by themselves.
         Call::Flush | Call::Interrupt | Call::Other => return Err(Errno::NOSYS),
         call if header.nodeid == PRIME_NODE => return own_file(&call, agreed),
-        Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_DAEMON && ioctl.out_size == 4 => {
-            return Ok(Plan::TellDaemon);
-        }
-        Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_LOST && ioctl.out_size == 8 => {
-            return Ok(Plan::TellLost);
-        }
-        Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_RECORDING && ioctl.out_size == 4 => {
-            return Ok(Plan::TellRecording);
-        }
-        Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_SYNC => {
-            return Ok(Plan::Ask(cred(header, options, false), Op::Sync, Expect::Ioctl));
-        }
-        Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_FETCH => return Ok(Plan::Fetch),
-        Call::Ioctl { .. } => return Err(Errno::NOTTY),
+        Call::Ioctl { ioctl } => return own_ioctl(header, &ioctl, options),
         Call::Destroy => return Ok(Plan::Accept),
         Call::Open { .. } if agreed.no_open => return Err(Errno::NOSYS),
         Call::OpenDir if agreed.no_opendir => return Err(Errno::NOSYS),
@@ -224,6 +211,24 @@ fn translate(
     }
     let (op, expect) = operation(ino(header.nodeid)?, call, agreed)?;
     Ok(Plan::Ask(cred, op, expect))
+}
+
+/// Plans an ioctl of ours.
+fn own_ioctl(
+    header: &InHeader,
+    ioctl: &abi::IoctlIn,
+    options: &SessionOptions,
+) -> Result<Plan, Errno> {
+    match (ioctl.cmd, ioctl.out_size) {
+        (abi::IOCTL_DAEMON, 4) => Ok(Plan::TellDaemon),
+        (abi::IOCTL_LOST, 8) => Ok(Plan::TellLost),
+        (abi::IOCTL_RECORDING, 4) => Ok(Plan::TellRecording),
+        (abi::IOCTL_SYNC, _) => {
+            Ok(Plan::Ask(cred(header, options, false), Op::Sync, Expect::Ioctl))
+        }
+        (abi::IOCTL_FETCH, _) => Ok(Plan::Fetch),
+        _ => Err(Errno::NOTTY),
+    }
 }
 
 /// Plans a call on our own file.

@@ -17,9 +17,9 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::abi::{IOCTL_LOST, IOCTL_RECORDING};
-use super::mount::Unmounter;
 use super::server::{MOUNT_TYPE, Server, ask_daemon, find_server, resolve};
 use super::sync_all::{ask_server, hand_over};
+use super::unmounter::Unmounter;
 
 /// Why a directory could not be unmounted.
 #[derive(Debug)]

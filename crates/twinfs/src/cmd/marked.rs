@@ -9,8 +9,8 @@ use std::os::fd::AsFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use twin_host::fuse::hand_over;
 use twin_fs::{Op, ROOT_INO};
+use twin_host::fuse::hand_over;
 use twin_lab::Workload;
 use twin_trace::{Reader, Record, Source, Writer};
 

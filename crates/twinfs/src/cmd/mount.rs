@@ -75,7 +75,8 @@ fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), Str
         let observed_to =
             observed_to.map(|to| NewFile::make(to, &Interrupts::default())).transpose()?;
         // Before there is any thread.
-        let deputy = Deputy::start().map_err(|e| e.to_string())?;
+        let deputy =
+            Deputy::start().map_err(|e| format!("a process for calls into the mount: {e}"))?;
         let (mut place, opened, status) = open(args, layout, words, deputy)?;
         let nfs = match beside {
             Some(beside) => {

@@ -56,7 +56,7 @@ fn record(args: &Record, ready: Ready, words: &Rc<Words>) -> Result<(), String> 
 /// the process, and all files before the mount, which does not answer yet.
 fn open(args: &Record, words: &Rc<Words>) -> Result<(Place, Rc<Recorder<Mirror, File>>), String> {
     check_places(args)?;
-    let deputy = Deputy::start().map_err(|e| e.to_string())?;
+    let deputy = Deputy::start().map_err(|e| format!("a process for calls into the mount: {e}"))?;
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
     let about = format!("what was done in {}", args.source.display());

@@ -133,6 +133,7 @@ impl Writer {
             command.args(["-u", user, "--", "python3"]);
         }
         let command = command.args(["-c", WRITER]).arg(dir).stdout(Stdio::piped());
+        command.stderr(Stdio::null());
         let mut child = command.spawn().map_err(|error| format!("python3: {error}"))?;
         let mut said = String::new();
         if let Some(out) = child.stdout.take() {
