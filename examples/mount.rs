@@ -10,7 +10,7 @@ use std::rc::Rc;
 
 use twin_disk::BlockDevice;
 use twin_fs::{Cpu, Identity, Settings};
-use twin_host::fuse::{Mount, MountOptions, Session, SessionOptions, serve};
+use twin_host::fuse::{Deputy, Mount, MountOptions, Session, SessionOptions, serve};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions, Signals, create_image};
 use twin_rt::SECS;
 
@@ -26,6 +26,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     if is_new {
         create_image(Path::new(image), 256 << 20)?;
     }
+    // Before there is any thread: the process that calls into the mount for us.
+    let deputy = Deputy::start()?;
     // The host is the real world: it has the clock, and the one place where the thread waits.
     let host = Host::start(HostOptions::default())?;
     let device = FileDevice::open(&host, Path::new(image), &ImageOptions::default())?;
@@ -39,10 +41,10 @@ fn main() -> Result<(), Box<dyn Error>> {
     let opened = host.rt().block_on(opening)??;
     // From here on the session answers the requests of the kernel on this thread.
     let signals = Rc::new(Signals::listen_for_stop(&host)?);
-    let mount = Mount::new(Path::new(dir), &MountOptions::default())?;
+    let mount = Mount::new(Path::new(dir), &MountOptions::default(), deputy)?;
     let volume = Rc::new(opened.volume.clone());
     let session = Session::new(&host, mount.fd(), volume, SessionOptions::default());
-    host.rt().block_on(serve(&host, mount, &session, Some(signals), 5 * SECS))??;
+    host.rt().block_on(serve(&host, mount, &session, Some(signals), 5 * SECS, || Ok(())))??;
     // When this returns, everything that was acknowledged to clients is durable.
     host.rt().block_on(opened.volume.close())??;
     Ok(())

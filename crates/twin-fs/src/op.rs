@@ -482,6 +482,18 @@ pub trait FileSystem: 'static {
     fn held(&self) -> Vec<Ino> {
         Vec::new()
     }
+
+    /// An inode as it is now, if that is known without waiting. The call adds no reference, and is
+    /// no operation of a client.
+    fn known(&self, _ino: Ino) -> Option<LookupEntry> {
+        None
+    }
+
+    /// As [`execute`](Self::execute), for a request that a front end has on its own account: what
+    /// observes clients does not see it.
+    fn execute_aside(&self, request: Request) -> impl Future<Output = Result<Reply>> {
+        self.execute(request)
+    }
 }
 
 impl<F: FileSystem> FileSystem for std::rc::Rc<F> {
@@ -499,5 +511,13 @@ impl<F: FileSystem> FileSystem for std::rc::Rc<F> {
 
     fn held(&self) -> Vec<Ino> {
         (**self).held()
+    }
+
+    fn known(&self, ino: Ino) -> Option<LookupEntry> {
+        (**self).known(ino)
+    }
+
+    fn execute_aside(&self, request: Request) -> impl Future<Output = Result<Reply>> {
+        (**self).execute_aside(request)
     }
 }

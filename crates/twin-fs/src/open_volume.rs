@@ -17,7 +17,9 @@ use crate::layout::{Layout, Told, Written};
 use crate::nvram::Nvram;
 use crate::running::Execution;
 use crate::volume::Volume;
-use crate::{FileSystem, Ino, LogStatus, Reply, Request, Result, Room, SpaceMap, VolumeStat};
+use crate::{
+    FileSystem, Ino, LogStatus, LookupEntry, Reply, Request, Result, Room, SpaceMap, VolumeStat,
+};
 
 /// The functions of a [`Volume`] that do not depend on the type of its layout.
 pub trait AnyVolume: Any {
@@ -55,6 +57,9 @@ pub trait AnyVolume: Any {
 
     /// See [`FileSystem::held`].
     fn held(&self) -> Vec<Ino>;
+
+    /// See [`FileSystem::known`].
+    fn known(&self, ino: Ino) -> Option<LookupEntry>;
 
     /// The figures of the volume, for `statfs`.
     fn stat(&self) -> VolumeStat;
@@ -110,6 +115,10 @@ impl<L: Layout> AnyVolume for Volume<L> {
 
     fn held(&self) -> Vec<Ino> {
         FileSystem::held(self)
+    }
+
+    fn known(&self, ino: Ino) -> Option<LookupEntry> {
+        FileSystem::known(self, ino)
     }
 
     fn stat(&self) -> VolumeStat {
@@ -182,5 +191,9 @@ impl FileSystem for OpenVolume {
 
     fn held(&self) -> Vec<Ino> {
         self.0.held()
+    }
+
+    fn known(&self, ino: Ino) -> Option<LookupEntry> {
+        self.0.known(ino)
     }
 }

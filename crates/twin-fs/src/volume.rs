@@ -16,7 +16,7 @@ use crate::layout::{Layout, Picked};
 use crate::ops::Operations;
 use crate::running::{Execution, Runners};
 use crate::write_back::WriteBack;
-use crate::{FileSystem, FsError, Ino, Reply, Request, Result, Room};
+use crate::{FileSystem, FsError, Ino, LookupEntry, Reply, Request, Result, Room};
 
 /// How often everything is written before operations have to wait for a still volume.
 const EARLY_SYNCS: u32 = 3;
@@ -181,5 +181,11 @@ impl<L: Layout> FileSystem for Volume<L> {
 
     fn held(&self) -> Vec<Ino> {
         self.core.held()
+    }
+
+    fn known(&self, ino: Ino) -> Option<LookupEntry> {
+        let inode = self.core.cached_inode(ino)?;
+        let generation = inode.d.borrow().generation;
+        Some(LookupEntry { attr: inode.attr(), generation })
     }
 }

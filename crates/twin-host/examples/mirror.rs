@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use twin_host::fuse::{
-    Mount, MountOptions, Ready, Session, SessionOptions, in_background, serve, unmount,
+    Deputy, Mount, MountOptions, Ready, Session, SessionOptions, in_background, serve, unmount,
 };
 use twin_host::mirror::Mirror;
 use twin_host::{Host, HostOptions, Signals};
@@ -50,11 +50,13 @@ impl Args {
 fn run(args: &Args, source: &Path, dir: &Path, ready: Ready) -> Result<(), String> {
     match mounted(args, source, dir) {
         Ok((host, mount, session, signals)) => {
-            ready.mounted().map_err(|e| e.to_string())?;
             let session2 = session.clone();
             let served = host.rt().block_on({
                 let host = host.clone();
-                async move { serve(&host, mount, &session2, Some(signals), 5 * SECS).await }
+                async move {
+                    let ready = || ready.mounted();
+                    serve(&host, mount, &session2, Some(signals), 5 * SECS, ready).await
+                }
             });
             if args.has("--stats") {
                 println!("{:?} over {}", session.stats(), host.engine());
@@ -78,6 +80,7 @@ fn mounted(args: &Args, source: &Path, dir: &Path) -> Result<Mounted, String> {
         spin_ns: args.spin_us * MICROS,
         ..HostOptions::default()
     };
+    let deputy = Deputy::start().map_err(text)?;
     let host = Host::start(host_options).map_err(text)?;
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(text)?);
     let fs = Mirror::open(source).map_err(|e| format!("{}: {e}", source.display()))?;
@@ -86,7 +89,7 @@ fn mounted(args: &Args, source: &Path, dir: &Path) -> Result<Mounted, String> {
         kernel_checks,
         ..MountOptions::default()
     };
-    let mount = Mount::new(dir, &mount_options).map_err(|e| e.to_string())?;
+    let mount = Mount::new(dir, &mount_options, deputy).map_err(|e| e.to_string())?;
     let exclusive = args.has("--exclusive");
     let base = if exclusive { SessionOptions::default() } else { SessionOptions::shared() };
     let base = if args.has("--no-cache") {

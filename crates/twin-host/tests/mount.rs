@@ -15,10 +15,11 @@ use std::rc::Rc;
 use rustix::fs::{
     AtFlags, FallocateFlags, RenameFlags, SeekFrom as RxSeek, StatxFlags, XattrFlags,
 };
+use rustix::mount::UnmountFlags;
 use rustix::process::{Gid, Pid, Signal, Uid, WaitOptions};
 use twin_fs::{FileSystem, Op, Reply, Request};
 use twin_host::fuse::{
-    End, Mount, MountOptions, Ready, Session, SessionOptions, in_background, serve, unmount,
+    Deputy, End, Mount, MountOptions, Ready, Session, SessionOptions, in_background, serve, unmount,
 };
 use twin_host::mirror::Mirror;
 use twin_host::{Host, HostOptions, Signals};
@@ -41,6 +42,9 @@ struct Config {
     grace_ns: u64,
     /// The user who serves the mount.
     user: Option<u32>,
+    /// A thread of the daemon waits in the daemon's own mount, for the name `trap`, which is never
+    /// answered for a slow one.
+    trapped: bool,
 }
 
 /// A mirror whose operations end in another order than that in which they began.
@@ -51,6 +55,9 @@ struct Slow {
 
 impl FileSystem for Slow {
     async fn execute(&self, request: Request) -> twin_fs::Result<Reply> {
+        if matches!(&request.op, Op::Lookup { name, .. } if **name == *b"trap") {
+            std::future::pending::<()>().await;
+        }
         let at_once = matches!(request.op, Op::Forget { .. });
         if !at_once {
             let span = Rng::new(request.id).range(1, 300) * MICROS;
@@ -172,7 +179,7 @@ impl Drop for Mounted {
         }
         let _ = self.watchdog.wait();
         let _ = self.kill(Signal::KILL);
-        let _ = rustix::mount::unmount(self.dir(), rustix::mount::UnmountFlags::DETACH);
+        let _ = rustix::mount::unmount(self.dir(), UnmountFlags::DETACH);
         let _ = rustix::process::waitpid(Pid::from_raw(self.pid), WaitOptions::empty());
     }
 }
@@ -194,16 +201,21 @@ fn child(source: &Path, dir: &Path, config: &Config, ready: Ready) -> Result<End
             return Err(error.to_string());
         }
     };
-    ready.mounted().map_err(|e| e.to_string())?;
+    let trap = config.trapped.then(|| dir.join("trap"));
+    #[allow(clippy::disallowed_methods)] // What no daemon may do.
+    let ready = move || {
+        trap.map(|trap| std::thread::spawn(|| File::open(trap)));
+        ready.mounted()
+    };
     let (rt, grace) = (host.rt().clone(), config.grace_ns);
     let options = config.session.clone();
     let end = if config.slow {
         let fs = Rc::new(Slow { rt: rt.clone(), inner: mirror });
         let session = Session::new(&host, mount.fd(), fs, options);
-        rt.block_on(async { serve(&host, mount, &session, Some(signals), grace).await })
+        rt.block_on(async { serve(&host, mount, &session, Some(signals), grace, ready).await })
     } else {
         let session = Session::new(&host, mount.fd(), Rc::new(mirror), options);
-        rt.block_on(async { serve(&host, mount, &session, Some(signals), grace).await })
+        rt.block_on(async { serve(&host, mount, &session, Some(signals), grace, ready).await })
     };
     end.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
 }
@@ -221,6 +233,7 @@ fn prepare(
     dir: &Path,
     config: &Config,
 ) -> io::Result<(Host, Mount, Mirror, Rc<Signals>)> {
+    let deputy = Deputy::start()?;
     let options = HostOptions { io_uring: !config.threads, ..HostOptions::default() };
     let host = Host::start(options)?;
     let signals = Rc::new(Signals::listen_for_stop(&host)?);
@@ -230,7 +243,7 @@ fn prepare(
     };
     let kernel_checks = config.session.kernel_checks;
     let options = MountOptions { kernel_checks, ..MountOptions::default() };
-    let mount = Mount::new(dir, &options).map_err(|e| io::Error::other(e.to_string()))?;
+    let mount = Mount::new(dir, &options, deputy).map_err(|e| io::Error::other(e.to_string()))?;
     Ok((host, mount, mirror, signals))
 }
 
@@ -689,6 +702,43 @@ fn direct_and_synchronous_writes_arrive() -> Outcome {
     mounted.unmount()
 }
 
+fn a_daemon_that_waits_in_its_own_mount_can_be_killed() -> Outcome {
+    let config = Config { slow: true, trapped: true, ..default() };
+    let mounted = Mounted::new("trapped", config)?;
+    (0..20).for_each(|_| pause());
+    mounted.kill(Signal::KILL)?;
+    let ended = (0..500).any(|_| {
+        pause();
+        mounted.daemon_status().is_ok_and(|status| status.is_some())
+    });
+    check(ended, "the daemon could not die")?;
+    check(fs::metadata(mounted.at("file")).is_err(), "a dead mount")
+}
+
+fn a_mount_is_idle_when_it_is_ready() -> Outcome {
+    for (name, config) in ways().into_iter().cycle().take(24) {
+        let mounted = Mounted::new("idle", config)?;
+        let unmounted = rustix::mount::unmount(mounted.dir(), UnmountFlags::NOFOLLOW);
+        check(unmounted.is_ok(), &format!("{name}: {unmounted:?}"))?;
+        check(mounted.wait_for_daemon()? == 0, "the daemon's status")?;
+    }
+    Ok(())
+}
+
+fn pages_that_only_the_kernel_holds_are_data() -> Outcome {
+    for (name, config) in ways() {
+        let mounted = Mounted::new("pages", config)?;
+        let script = "import mmap, os, sys
+f = os.open(sys.argv[1], os.O_RDWR | os.O_CREAT); os.ftruncate(f, 1 << 20); os.unlink(sys.argv[1])
+m = mmap.mmap(f, 1 << 20); m[700000] = 1
+assert os.lseek(f, 0, os.SEEK_DATA) <= 700000 and os.fstat(f).st_blocks > 0";
+        let ran = Command::new("python3").args(["-c", script]).arg(mounted.at("f")).status()?;
+        check(ran.success(), name)?;
+        mounted.unmount()?;
+    }
+    Ok(())
+}
+
 type Test = (&'static str, fn() -> Outcome);
 
 macro_rules! tests {
@@ -712,6 +762,9 @@ const TESTS: &[Test] = tests![
     what_cannot_be_mounted_is_told_to_the_parent,
     an_ordinary_user_mounts_through_the_helper,
     direct_and_synchronous_writes_arrive,
+    a_daemon_that_waits_in_its_own_mount_can_be_killed,
+    a_mount_is_idle_when_it_is_ready,
+    pages_that_only_the_kernel_holds_are_data,
 ];
 
 fn main() -> ExitCode {

@@ -219,6 +219,14 @@ impl<F: FileSystem, W: Write + 'static> FileSystem for Recorder<F, W> {
     fn held(&self) -> Vec<Ino> {
         self.inner.held()
     }
+
+    fn known(&self, ino: Ino) -> Option<LookupEntry> {
+        self.inner.known(ino)
+    }
+
+    fn execute_aside(&self, request: Request) -> impl Future<Output = Result<Reply, FsError>> {
+        self.inner.execute(request)
+    }
 }
 
 impl<W: Write> Log<W> {

@@ -102,6 +102,10 @@ pub const GETATTR_FH: u32 = 1;
 /// handle, as long as the attributes have not expired.
 pub const GATED_MINOR: u32 = 35;
 
+/// The minor version of Linux 6.16. From this version on, the kernel holds a page as being written
+/// until its write was answered, so that who waits for the page waits for that.
+pub const TELLS_WRITTEN_MINOR: u32 = 44;
+
 /// Flag of FSYNC and FSYNCDIR.
 pub const FSYNC_FDATASYNC: u32 = 1;
 
@@ -174,6 +178,8 @@ structures! {
         blocks: u64, bfree: u64, bavail: u64, files: u64, ffree: u64, bsize: u32, namelen: u32,
         frsize: u32, padding: u32, spare: [u32; 6],
     }
+    /// The arguments of RELEASE and RELEASEDIR.
+    struct ReleaseIn { fh: u64, flags: u32, release_flags: u32, lock_owner: u64 }
     struct FsyncIn { fh: u64, fsync_flags: u32, padding: u32 }
     struct SetxattrIn { size: u32, flags: u32 }
     struct GetxattrIn { size: u32, padding: u32 }
@@ -202,13 +208,17 @@ structures! {
 /// u32)`.
 pub const IOCTL_DAEMON: u32 = 2 << 30 | 4 << 16 | 0xf5 << 8 | 1;
 
-/// Our own ioctl that makes the whole volume durable and reports whether that succeeded, which no
-/// system call reports on a FUSE mount. Encoded as `_IO(0xf5, 2)`.
+/// Our own ioctl that makes the whole volume durable, with all that the kernel had collected, and
+/// reports whether that succeeded, which no system call reports on a FUSE mount. Encoded as `_IO(0xf5, 2)`.
 pub const IOCTL_SYNC: u32 = 0xf5 << 8 | 2;
 
 /// Our own ioctl that returns the number of the kernel's own writes that have failed so far, as 64
 /// bits. Encoded as `_IOR(0xf5, 3, u64)`.
 pub const IOCTL_LOST: u32 = 2 << 30 | 8 << 16 | 0xf5 << 8 | 3;
+
+/// Our own ioctl that returns when everything that the kernel had collected has arrived, which syncfs does
+/// not wait for. Encoded as `_IO(0xf5, 4)`.
+pub const IOCTL_FETCH: u32 = 0xf5 << 8 | 4;
 
 /// The length of the two structures before the data of a WRITE.
 pub const WRITE_HEAD: usize = size_of::<InHeader>() + size_of::<WriteIn>();

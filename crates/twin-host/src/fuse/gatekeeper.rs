@@ -11,17 +11,13 @@
 //! To shut the gate, we tell the kernel that the attributes of every node that it knows are out of
 //! date, and keep them so: every answer that contains attributes is followed by such a notice, or
 //! preceded by one, which makes the kernel treat the answer as old. The policy
-//! [`Gate`](twin_fs::Gate) decides which writes may pass. To call back the writes that the kernel
-//! has collected, another thread calls syncfs on the mount.
+//! [`Gate`](twin_fs::Gate) decides which writes may pass. The writes that the kernel has collected are
+//! called back with the help of the mount's deputy (see [`Fetcher`](super::fetch::Fetcher)).
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeSet, VecDeque};
-use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
-use std::path::PathBuf;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU32, Ordering};
 
 use twin_fs::{
     Attr, Cred, FileSystem, FsError, Gate, GateChange, Ino, Reply, Room, WriteVerdict, mode,
@@ -30,16 +26,6 @@ use twin_fs::{
 use super::abi::InHeader;
 use super::porter::{Job, Porter, tell_stale};
 use super::translate::{Expect, node};
-
-/// The place where a session is mounted.
-#[derive(Clone, Debug)]
-pub(super) struct Place {
-    pub(super) dir: PathBuf,
-    /// The device number of the mount, to detect another file system mounted over it.
-    pub(super) device: String,
-    /// The most bytes of writes that the kernel collects.
-    pub(super) collected_bytes: u64,
-}
 
 /// A client that waits at the gate.
 pub(super) struct PendingWrite {
@@ -53,14 +39,13 @@ pub(super) struct PendingWrite {
 pub(super) struct Gatekeeper {
     gate: RefCell<Option<Gate>>,
     porter: RefCell<Option<Porter>>,
-    place: RefCell<Option<Place>>,
+    /// The most bytes of writes that the kernel collects, if that is known.
+    collected_bytes: Cell<Option<u64>>,
     /// The writers that wait until the collected writes have arrived.
     waiting: RefCell<Vec<PendingWrite>>,
     /// The writers whose requests can be decided again.
     ready: RefCell<VecDeque<PendingWrite>>,
     calling: Cell<bool>,
-    /// The thread that calls back; its requests must not be treated as those of a client.
-    caller: Arc<AtomicU32>,
     /// Files that lost set-id bits without the kernel's knowledge.
     fell: RefCell<BTreeSet<u64>>,
     lost: Cell<u64>,
@@ -81,14 +66,15 @@ pub(super) enum Decision {
 }
 
 impl Gatekeeper {
-    pub(super) fn place(&self, place: Place) {
-        *self.place.borrow_mut() = Some(place);
+    /// Notes how many bytes of writes the kernel collects at most.
+    pub(super) fn bound(&self, collected_bytes: u64) {
+        self.collected_bytes.set(Some(collected_bytes));
     }
 
     /// Begins to watch the room, so that the kernel can be made to ask. If the place of the mount
     /// is unknown, nothing bounds how much the kernel collects.
     pub(super) fn begin(&self, room: Room) {
-        let collected = self.place.borrow().as_ref().map(|place| place.collected_bytes);
+        let collected = self.collected_bytes.get();
         *self.gate.borrow_mut() = Some(Gate::new(room.limit_bytes, collected.unwrap_or(u64::MAX)));
     }
 
@@ -100,11 +86,6 @@ impl Gatekeeper {
     /// or close.
     pub(super) fn lost(&self) -> u64 {
         self.lost.get()
-    }
-
-    /// True if a request was caused by our own call.
-    pub(super) fn is_caller(&self, pid: u32) -> bool {
-        pid != 0 && self.caller.load(Ordering::Relaxed) == pid
     }
 
     /// Decides about a client that asks to write.
@@ -132,23 +113,16 @@ impl Gatekeeper {
         }
     }
 
-    /// Returns the function that calls everything back. It must run on another thread.
-    pub(super) fn caller(&self, fd: &OwnedFd) -> io::Result<impl FnOnce() + Send + use<>> {
+    /// Returns the function that calls back the data of the waiting writers, for a mount that its
+    /// deputy cannot see. It is slower, and the kernel drops the data. It must run on another thread.
+    pub(super) fn notices(&self, fd: &OwnedFd) -> io::Result<impl FnOnce() + Send + use<>> {
         let fd = rustix::io::dup(fd)?;
-        let place = self.place.borrow().clone();
         let nodes: BTreeSet<u64> =
             self.waiting.borrow().iter().map(|pending| pending.header.nodeid).collect();
-        let caller = Arc::clone(&self.caller);
         Ok(move || {
-            caller.store(rustix::thread::gettid().as_raw_nonzero().get() as u32, Ordering::Relaxed);
-            if place.is_none_or(|place| sync(&place).is_err()) {
-                // The mount is not visible from here. A notice for each node is slower, and the
-                // kernel drops the data.
-                for node in nodes {
-                    let _ = tell_stale(&fd, node, 0);
-                }
+            for node in nodes {
+                let _ = tell_stale(&fd, node, 0);
             }
-            caller.store(0, Ordering::Relaxed);
         })
     }
 
@@ -218,15 +192,26 @@ impl Gatekeeper {
         recent.push_back(ino);
     }
 
-    /// Shuts the gate: makes the kernel ask from now on.
-    pub(super) fn shut<F: FileSystem>(&self, fs: &F, fd: &OwnedFd) {
+    fn start_porter(&self, fd: &OwnedFd) {
         let mut porter = self.porter.borrow_mut();
         if porter.is_none() {
             // Without the thread, writes are refused when they arrive, and close, fsync or msync
             // report it.
             *porter = Porter::start(fd).ok();
         }
-        drop(porter);
+    }
+
+    /// Makes the attributes of a node out of date within a second or two.
+    pub(super) fn tell_soon(&self, node: u64, fd: &OwnedFd) {
+        self.start_porter(fd);
+        if let Some(porter) = &*self.porter.borrow() {
+            porter.tell_soon(node);
+        }
+    }
+
+    /// Shuts the gate: makes the kernel ask from now on.
+    pub(super) fn shut<F: FileSystem>(&self, fs: &F, fd: &OwnedFd) {
+        self.start_porter(fd);
         // The recent files come first: a process that is writing now would fill the room before the
         // other thread comes to its file.
         if let Some(porter) = &*self.porter.borrow() {
@@ -300,17 +285,4 @@ impl Gatekeeper {
     fn regulates(&self, attr: &Attr) -> bool {
         self.porter.borrow().is_some() && attr.mode & mode::TYPE == mode::REGULAR && self.is_shut()
     }
-}
-
-/// Makes the kernel write out what it holds of the mount.
-fn sync(place: &Place) -> io::Result<()> {
-    let dir = File::open(&place.dir)?;
-    let device = rustix::fs::fstat(&dir)?.st_dev;
-    let device = format!("{}:{}", rustix::fs::major(device), rustix::fs::minor(device));
-    if device != place.device {
-        return Err(io::ErrorKind::NotFound.into());
-    }
-    // Failed writes have been counted when they arrived.
-    let _ = rustix::fs::syncfs(&dir);
-    Ok(())
 }

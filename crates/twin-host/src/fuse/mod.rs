@@ -5,14 +5,22 @@
 //! for a moment to send it with others. `abi` has the structures of the kernel, and `errno` is the
 //! only place where error numbers have a meaning. [`Mount`] mounts a session, [`serve`] runs it
 //! until it ends, [`unmount`] ends it from another process, and [`in_background`] makes a daemon of
-//! it.
+//! it. What must be done from within a mount, a [`Deputy`] does: no thread of a daemon calls into its
+//! own mount.
 //!
 //! Start at [`serve`], or at `examples/mirror.rs`, which uses all of them.
 
 mod abi;
+mod blanks;
 mod client;
+mod counts;
 mod daemon;
+mod deputy;
+mod deputy_work;
 mod errno;
+mod fetch;
+#[cfg(test)]
+mod fetch_tests;
 mod gatekeeper;
 mod mount;
 pub(crate) mod mountinfo;
@@ -34,6 +42,7 @@ mod unmount;
 mod usage;
 
 pub use daemon::{Ready, in_background, in_background_with_note};
+pub use deputy::Deputy;
 pub use errno::{errno, from_errno};
 pub use mount::{Mount, MountError, MountOptions};
 pub use options::SessionOptions;
@@ -41,6 +50,6 @@ pub use serve::serve;
 pub use session::{End, Session, SessionStats};
 pub use single::{answer, requests};
 pub(crate) use sync_all::FUSE_TYPE;
-pub use sync_all::sync_file_system;
+pub use sync_all::{hand_over, sync_file_system};
 pub use unmount::{UnmountError, unmount, unmount_telling};
 pub use usage::{DaemonUsage, daemon_usage};

@@ -9,7 +9,6 @@ use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::rc::Rc;
-use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
@@ -21,7 +20,7 @@ use rustix::net::{
     recvmsg, socketpair,
 };
 
-use super::gatekeeper::Place;
+use super::deputy::{Deputy, Errand, Place};
 use super::mountinfo::mounted_at;
 use super::server::{MOUNT_TYPE, Server, find_server, resolve};
 
@@ -29,7 +28,7 @@ use super::server::{MOUNT_TYPE, Server, find_server, resolve};
 const SUBTYPE: &str = "twinfs";
 const HELPER: &str = "fusermount3";
 /// How often, and at which interval, to try to unmount a mount in use: desktops look at new mounts
-/// for a moment, and so does our own front end.
+/// for a moment.
 const BUSY_TRIES: u32 = 10;
 const BUSY_PAUSE: Duration = Duration::from_millis(20);
 /// How long the drop of a mount waits for its unmounting.
@@ -117,15 +116,18 @@ pub struct Mount {
     pub(super) dir: PathBuf,
     fd: Rc<OwnedFd>,
     by_helper: bool,
+    read_only: bool,
+    deputy: Deputy,
     pub(super) gone: bool,
 }
 
 impl Mount {
-    /// Mounts at a directory. Requests wait until a [`Session`](super::Session) answers them.
+    /// Mounts at a directory. Requests wait until a [`Session`](super::Session) answers them. What has
+    /// to be done in the mount itself the deputy does.
     ///
     /// # Errors
     /// If the place is not a directory, or if the kernel or fusermount3 refuses.
-    pub fn new(dir: &Path, options: &MountOptions) -> Result<Mount, MountError> {
+    pub fn new(dir: &Path, options: &MountOptions, deputy: Deputy) -> Result<Mount, MountError> {
         make_way(dir)?;
         let place = |error| MountError::Place { dir: dir.into(), error };
         let dir = fs::canonicalize(dir).map_err(place)?;
@@ -135,7 +137,8 @@ impl Mount {
         }
         let by_helper = !rustix::process::geteuid().is_root();
         let fd = if by_helper { ask_helper(&dir, options)? } else { mount_here(&dir, options)? };
-        let mount = Mount { dir, fd: Rc::new(fd), by_helper, gone: false };
+        let (fd, read_only) = (Rc::new(fd), options.read_only);
+        let mount = Mount { dir, fd, by_helper, read_only, deputy, gone: false };
         if !by_helper {
             mount.widen(options.read_ahead, options.collected_bytes);
         }
@@ -152,20 +155,26 @@ impl Mount {
         &self.dir
     }
 
-    /// The device and directory of the mount, and how much the kernel collects there.
-    pub(super) fn place(&self) -> Option<Place> {
-        let mounted = mounted_at(&self.dir).ok()??;
-        let limits = limits_of(&mounted.device);
+    /// Who calls into the mount.
+    pub(super) fn deputy(&self) -> &Deputy {
+        &self.deputy
+    }
+
+    /// True if nothing can be written there, and so the kernel collects nothing.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.read_only
+    }
+
+    /// Where the mount is, for its deputy, and the most bytes of writes that the kernel collects there.
+    pub(super) fn place(&self, own_file: &str) -> Option<(Place, u64)> {
+        let device = mounted_at(&self.dir).ok()??.device;
+        let limits = limits_of(&device);
         let read = |what: &str| fs::read_to_string(limits.join(what)).ok()?.trim().parse().ok();
         // Without a strict limit, the mount may use the limit that all file systems share.
         let strict = read("strict_limit") == Some(1u64);
         let collected_bytes = read("max_bytes").filter(|_| strict).unwrap_or(u64::MAX);
-        Some(Place { dir: self.dir.clone(), device: mounted.device, collected_bytes })
-    }
-
-    /// A handle that can unmount from another thread.
-    pub(super) fn unmounter(&self) -> Unmounter {
-        Unmounter { dir: self.dir.clone(), by_helper: self.by_helper }
+        let (dir, own_file) = (self.dir.clone(), own_file.into());
+        Some((Place { dir, device, own_file, by_helper: self.by_helper }, collected_bytes))
     }
 
     /// Sets the limits of the kernel for this mount: read-ahead, and dirty bytes in the page cache.
@@ -188,12 +197,12 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if !self.gone {
-            // On another thread, because the kernel may send us writes first and this thread would
-            // not answer.
-            let (unmounter, (done, wait)) = (self.unmounter(), mpsc::channel());
-            let work = move || done.send(unmounter.detach());
-            let started = thread::Builder::new().spawn(work).is_ok();
-            let _ = started && wait.recv_timeout(DROP_PATIENCE).is_ok();
+            // The deputy may not know the mount yet. It is not waited for without end, because the
+            // kernel may send us writes first, which this thread does not answer.
+            if let Some((place, _)) = self.place("") {
+                let _ = self.deputy.ask_and_wait(&Errand::Know(place), DROP_PATIENCE);
+                let _ = self.deputy.ask_and_wait(&Errand::Detach, DROP_PATIENCE);
+            }
         }
     }
 }
@@ -305,8 +314,8 @@ fn receive_fd(socket: &OwnedFd) -> Result<Option<OwnedFd>, Errno> {
     }))
 }
 
-/// Unmounts, from any thread but that of the core: the kernel may send requests to the file system
-/// first.
+/// Unmounts. The process that serves the mount must not do it: the kernel may send requests to the
+/// file system first.
 #[derive(Clone, Debug)]
 pub(super) struct Unmounter {
     pub(super) dir: PathBuf,
@@ -315,7 +324,7 @@ pub(super) struct Unmounter {
 
 impl Unmounter {
     /// Unmounts, unless a process keeps using the mount.
-    #[allow(clippy::disallowed_methods)] // Never on the core's thread: see above.
+    #[allow(clippy::disallowed_methods)] // Never in the process of the core: see above.
     pub(super) fn unmount(&self) -> Result<(), String> {
         for _ in 1..BUSY_TRIES {
             match self.run(UnmountFlags::NOFOLLOW, &["-u"]) {

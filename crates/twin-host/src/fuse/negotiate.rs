@@ -46,6 +46,7 @@ pub(super) fn negotiate(
         no_open: has(init::NO_OPEN_SUPPORT),
         no_opendir: has(init::NO_OPENDIR_SUPPORT),
         writeback: has(init::WRITEBACK_CACHE),
+        tells_written: asked.minor >= abi::TELLS_WRITTEN_MINOR,
         gated: has(init::WRITEBACK_CACHE) && options.exclusive && asked.minor >= abi::GATED_MINOR,
     };
     Ok((out, agreed))

@@ -73,7 +73,9 @@ pub(super) enum Call<'a> {
         write: abi::WriteIn,
     },
     StatFs,
-    Release,
+    Release {
+        fh: u64,
+    },
     Fsync {
         data_only: bool,
     },
@@ -98,7 +100,9 @@ pub(super) enum Call<'a> {
         read: abi::ReadIn,
         plus: bool,
     },
-    ReleaseDir,
+    ReleaseDir {
+        fh: u64,
+    },
     FsyncDir {
         data_only: bool,
     },
@@ -179,13 +183,13 @@ fn arguments(code: u32, mut args: Arguments<'_>) -> Result<Call<'_>, &'static st
         opcode::READ => Call::Read { read: args.take()? },
         opcode::WRITE => args.write()?,
         opcode::STATFS => Call::StatFs,
-        opcode::RELEASE => Call::Release,
+        opcode::RELEASE => Call::Release { fh: args.handle() },
         opcode::FSYNC => Call::Fsync { data_only: args.data_only()? },
         opcode::FLUSH => Call::Flush,
         opcode::OPENDIR => Call::OpenDir,
         opcode::READDIR => Call::ReadDir { read: args.take()?, plus: false },
         opcode::READDIRPLUS => Call::ReadDir { read: args.take()?, plus: true },
-        opcode::RELEASEDIR => Call::ReleaseDir,
+        opcode::RELEASEDIR => Call::ReleaseDir { fh: args.handle() },
         opcode::FSYNCDIR => Call::FsyncDir { data_only: args.data_only()? },
         opcode::ACCESS => Call::Access { mask: args.take::<abi::AccessIn>()?.mask },
         opcode::FALLOCATE => Call::Fallocate { range: args.take()? },
@@ -277,6 +281,11 @@ impl<'a> Arguments<'a> {
     fn name(&mut self) -> Result<&'a [u8], &'static str> {
         let name = self.any_name()?;
         if name == b"." || name == b".." { Err("a name of dots") } else { Ok(name) }
+    }
+
+    /// The handle of what is released.
+    fn handle(&mut self) -> u64 {
+        self.take::<abi::ReleaseIn>().map_or(0, |release| release.fh)
     }
 
     fn data_only(&mut self) -> Result<bool, &'static str> {

@@ -2,8 +2,10 @@
 //!
 //! For a notice about an inode, the kernel takes the inode, and may drop the last reference to it.
 //! It then waits until all data that it collected for the inode is written, which means that it
-//! waits for us. Therefore the thread of the core, which answers writes, never sends notices. The
-//! thread of this module sends them, and waits for nothing but the kernel.
+//! waits for us. Therefore the thread of the core, which answers writes, sends no notices, with one
+//! exception: about an inode whose file a client holds open, because it waits for our answer. The
+//! thread of this module sends all others, and waits for nothing but the kernel. If the daemon dies
+//! while it waits, the mount's [`Deputy`](super::Deputy) ends the wait.
 // This file starts a thread, which sleeps in real time.
 #![allow(clippy::disallowed_methods, clippy::disallowed_types)]
 
@@ -11,6 +13,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustix::io::Errno;
@@ -32,13 +35,22 @@ pub(super) enum Job {
     Answer { node: u64, packet: Vec<u8> },
     /// Like `After`, once the kernel must have processed the answer.
     Later(u64),
+    /// There are nodes in the list of [`Porter::tell_soon`].
+    Soon,
 }
 
 /// A node whose notice is due at some time.
 struct Due {
     at: Instant,
-    node: u64,
-    tries: u32,
+    what: What,
+}
+
+#[derive(Clone, Copy)]
+enum What {
+    /// A node, and how often the kernel may still not know it.
+    Node(u64, u32),
+    /// The list of [`Porter::tell_soon`].
+    Soon,
 }
 
 /// How often, and at which interval, to check whether the kernel knows a new node.
@@ -51,8 +63,15 @@ const AT_ONCE: Duration = Duration::from_millis(20);
 /// The number of nodes of a sweep that are notified before other jobs are looked at.
 const BATCH: usize = 32;
 
+/// When and how many nodes are notified of those whose attributes went out of date by the way.
+const SOON: Duration = Duration::from_secs(1);
+const MOST_SOON: usize = 64;
+
 /// A channel to the thread that sends notices. The thread ends when this is dropped.
-pub(super) struct Porter(Sender<Job>);
+pub(super) struct Porter {
+    jobs: Sender<Job>,
+    soon: Arc<Mutex<Vec<u64>>>,
+}
 
 impl Porter {
     /// Starts a porter for `/dev/fuse`.
@@ -62,9 +81,24 @@ impl Porter {
     pub(super) fn start(fd: &OwnedFd) -> io::Result<Porter> {
         let fd = rustix::io::dup(fd)?;
         let (sender, jobs) = channel();
-        let work = move || Work { fd, sweep: Vec::new(), due: VecDeque::new() }.run(&jobs);
+        let soon: Arc<Mutex<Vec<u64>>> = Arc::default();
+        let list = Arc::clone(&soon);
+        let work =
+            move || Work { fd, sweep: Vec::new(), due: VecDeque::new(), soon: list }.run(&jobs);
         std::thread::Builder::new().name("porter".into()).spawn(work)?;
-        Ok(Porter(sender))
+        Ok(Porter { jobs: sender, soon })
+    }
+
+    /// Makes the attributes of a node out of date after a second. Of many nodes, only some are treated
+    /// so. The thread is woken once for all of a second.
+    pub(super) fn tell_soon(&self, node: u64) {
+        let mut soon = self.soon.lock().unwrap_or_else(PoisonError::into_inner);
+        if soon.len() < MOST_SOON {
+            soon.push(node);
+        }
+        if soon.len() == 1 {
+            self.tell(Job::Soon);
+        }
     }
 
     /// Notifies the kernel of these nodes now, and waits for that, but not for long: if the kernel
@@ -78,7 +112,7 @@ impl Porter {
     /// Queues a job. Jobs run in order, except that sweeps come last.
     pub(super) fn tell(&self, job: Job) {
         // The thread outlives this sender, so sending cannot fail.
-        let _ = self.0.send(job);
+        let _ = self.jobs.send(job);
     }
 }
 
@@ -86,6 +120,7 @@ struct Work {
     fd: OwnedFd,
     sweep: Vec<u64>,
     due: VecDeque<Due>,
+    soon: Arc<Mutex<Vec<u64>>>,
 }
 
 impl Work {
@@ -131,7 +166,8 @@ impl Work {
                 let _ = told.send(());
             }
             Job::After(node) => self.after(node, TRIES),
-            Job::Later(node) => self.again(node, SURE, 0),
+            Job::Later(node) => self.again(What::Node(node, 0), SURE),
+            Job::Soon => self.again(What::Soon, SOON),
             Job::Answer { node, packet } => {
                 let _ = tell_stale(&self.fd, node, -1);
                 // A client that gave up does not need its answer.
@@ -143,17 +179,17 @@ impl Work {
     fn after(&mut self, node: u64, tries: u32) {
         match tell_stale(&self.fd, node, -1) {
             // The kernel does not know the node yet.
-            Err(Errno::NOENT) if tries > 0 => self.again(node, PAUSE, tries - 1),
+            Err(Errno::NOENT) if tries > 0 => self.again(What::Node(node, tries - 1), PAUSE),
             Err(_) => {}
             // The kernel may process the answer only now and then trust it, so one more notice
             // follows.
-            Ok(()) if tries > 0 => self.again(node, SURE, 0),
+            Ok(()) if tries > 0 => self.again(What::Node(node, 0), SURE),
             Ok(()) => {}
         }
     }
 
-    fn again(&mut self, node: u64, pause: Duration, tries: u32) {
-        let due = Due { at: Instant::now() + pause, node, tries };
+    fn again(&mut self, what: What, pause: Duration) {
+        let due = Due { at: Instant::now() + pause, what };
         let place = self.due.partition_point(|other| other.at <= due.at);
         self.due.insert(place, due);
     }
@@ -162,9 +198,20 @@ impl Work {
         while let Some(due) = self.due.front()
             && due.at <= Instant::now()
         {
-            let (node, tries) = (due.node, due.tries);
+            let what = due.what;
             self.due.pop_front();
-            self.after(node, tries);
+            match what {
+                What::Node(node, tries) => self.after(node, tries),
+                What::Soon => {
+                    let nodes = {
+                        let mut soon = self.soon.lock().unwrap_or_else(PoisonError::into_inner);
+                        std::mem::take(&mut *soon)
+                    };
+                    for node in nodes {
+                        let _ = tell_stale(&self.fd, node, -1);
+                    }
+                }
+            }
         }
     }
 }

@@ -10,8 +10,9 @@ use twin_rt::{Nanos, SECS};
 use zerocopy::IntoBytes;
 
 use super::abi::{self, OutHeader, fopen};
+use super::blanks::Blanks;
 use super::options::SessionOptions;
-use super::translate::{Expect, PRIME_NODE, node};
+use super::translate::{Expect, OWN_HANDLE, PRIME_NODE, node};
 
 /// A packet under construction. Its header is filled in when it is sent.
 #[derive(Default)]
@@ -59,6 +60,22 @@ impl Answer {
     }
 }
 
+/// For how long the kernel may keep what it is told.
+#[derive(Clone, Copy)]
+pub(super) struct Terms<'a> {
+    pub(super) options: &'a SessionOptions,
+    pub(super) blanks: &'a Blanks,
+}
+
+impl Terms<'_> {
+    fn attr_span(&self, attr: &Attr) -> (u64, u32) {
+        match self.blanks.is_once(attr) {
+            true => (0, 0),
+            false => span(self.options.attr_timeout_ns),
+        }
+    }
+}
+
 /// The reply does not belong to the operation, which is a bug of the core.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct WrongKind;
@@ -72,23 +89,24 @@ pub(super) fn encode(
     answer: &mut Answer,
     expect: Expect,
     reply: &mut Reply,
-    options: &SessionOptions,
+    terms: Terms<'_>,
 ) -> Result<Result<(), Errno>, WrongKind> {
+    let options = terms.options;
     match (expect, reply) {
         (Expect::Done | Expect::Silence, Reply::Done) => {}
         (Expect::Ioctl, Reply::Done) => answer.push(&abi::IoctlOut::default()),
         (Expect::Lookup | Expect::Entry, Reply::Entry(entry)) => {
-            answer.push(&entry_out(entry, options));
+            answer.push(&entry_out(entry, terms));
         }
         (Expect::Create { .. }, Reply::Entry(entry)) => {
-            answer.push(&entry_out(entry, options));
+            answer.push(&entry_out(entry, terms));
             answer.push(&open_out(false, options));
         }
         (Expect::Open { dir }, Reply::Done) => answer.push(&open_out(dir, options)),
         (Expect::Attr | Expect::Gate | Expect::Changed, Reply::Attr(attr)) => {
-            answer.push(&attr_out(attr, options))
+            answer.push(&attr_out(attr, terms))
         }
-        (Expect::Statx, Reply::Attr(attr)) => answer.push(&statx_out(attr, options)),
+        (Expect::Statx, Reply::Attr(attr)) => answer.push(&statx_out(attr, terms)),
         (Expect::Data, Reply::Data(blocks)) => answer.data = std::mem::take(blocks),
         (Expect::Written { .. }, Reply::Written(bytes)) => {
             answer.push(&abi::WriteOut { size: *bytes as u32, padding: 0 });
@@ -96,7 +114,7 @@ pub(super) fn encode(
         (Expect::Bytes, Reply::Bytes(bytes)) => answer.bytes(bytes),
         (Expect::Sized(room), Reply::Bytes(bytes)) => return Ok(sized(answer, room, bytes)),
         (Expect::Dir { plus }, Reply::Dir(entries)) => {
-            entries.iter().for_each(|entry| dir_entry(answer, entry, plus, options));
+            entries.iter().for_each(|entry| dir_entry(answer, entry, plus, terms));
         }
         (Expect::Stat, Reply::Stat(stat)) => answer.push(&statfs_out(stat)),
         (Expect::Offset, Reply::Offset(offset)) => answer.push(&abi::LseekOut { offset: *offset }),
@@ -123,20 +141,40 @@ pub(super) fn negative_entry(options: &SessionOptions) -> abi::EntryOut {
     abi::EntryOut { entry_valid, entry_valid_nsec, ..abi::EntryOut::default() }
 }
 
-/// The entry of the file whose first open tells the kernel that opens need no request. The file is
-/// empty, everybody may read it, and its name expires at once.
+/// The entry of our own file. The file is a hole as large as can be, everybody may read it, and its
+/// name expires at once.
 pub(super) fn prime_entry() -> abi::EntryOut {
-    let attr = abi::Attr { ino: PRIME_NODE, mode: 0o100_444, nlink: 1, ..abi::Attr::default() };
-    abi::EntryOut { nodeid: PRIME_NODE, attr_valid: 60, attr, ..abi::EntryOut::default() }
+    abi::EntryOut {
+        nodeid: PRIME_NODE,
+        attr_valid: 60,
+        attr: own_attributes(),
+        ..abi::EntryOut::default()
+    }
+}
+
+/// The attributes of our own file.
+pub(super) fn own_attr() -> abi::AttrOut {
+    abi::AttrOut { attr_valid: 60, attr: own_attributes(), ..abi::AttrOut::default() }
+}
+
+fn own_attributes() -> abi::Attr {
+    let (mode, size) = (0o100_444, 1 << 62);
+    abi::Attr { ino: PRIME_NODE, mode, size, nlink: 1, ..abi::Attr::default() }
+}
+
+/// The answer to an open of the deputy.
+pub(super) fn own_open(dir: bool, options: &SessionOptions) -> abi::OpenOut {
+    let open_flags = if dir { open_out(dir, options).open_flags } else { fopen::KEEP_CACHE };
+    abi::OpenOut { fh: OWN_HANDLE, open_flags, backing_id: 0 }
 }
 
 fn span(span_ns: Nanos) -> (u64, u32) {
     (span_ns / SECS, (span_ns % SECS) as u32)
 }
 
-fn entry_out(entry: &LookupEntry, options: &SessionOptions) -> abi::EntryOut {
-    let (entry_valid, entry_valid_nsec) = span(options.entry_timeout_ns);
-    let (attr_valid, attr_valid_nsec) = span(options.attr_timeout_ns);
+fn entry_out(entry: &LookupEntry, terms: Terms<'_>) -> abi::EntryOut {
+    let (entry_valid, entry_valid_nsec) = span(terms.options.entry_timeout_ns);
+    let (attr_valid, attr_valid_nsec) = terms.attr_span(&entry.attr);
     abi::EntryOut {
         nodeid: node(entry.attr.ino),
         generation: u64::from(entry.generation),
@@ -148,8 +186,8 @@ fn entry_out(entry: &LookupEntry, options: &SessionOptions) -> abi::EntryOut {
     }
 }
 
-fn attr_out(attr: &Attr, options: &SessionOptions) -> abi::AttrOut {
-    let (attr_valid, attr_valid_nsec) = span(options.attr_timeout_ns);
+fn attr_out(attr: &Attr, terms: Terms<'_>) -> abi::AttrOut {
+    let (attr_valid, attr_valid_nsec) = terms.attr_span(attr);
     abi::AttrOut { attr_valid, attr_valid_nsec, dummy: 0, attr: attributes(attr) }
 }
 
@@ -184,9 +222,9 @@ fn attributes(attr: &Attr) -> abi::Attr {
     }
 }
 
-fn statx_out(attr: &Attr, options: &SessionOptions) -> abi::StatxOut {
+fn statx_out(attr: &Attr, terms: Terms<'_>) -> abi::StatxOut {
     const BASIC_AND_BIRTH: u32 = 0xfff;
-    let (attr_valid, attr_valid_nsec) = span(options.attr_timeout_ns);
+    let (attr_valid, attr_valid_nsec) = terms.attr_span(attr);
     let time = |t: Timestamp| abi::SxTime { secs: t.secs, nanos: t.nanos, reserved: 0 };
     let stat = abi::Statx {
         mask: BASIC_AND_BIRTH,
@@ -223,11 +261,11 @@ fn statfs_out(stat: &VolumeStat) -> abi::StatfsOut {
     }
 }
 
-fn dir_entry(answer: &mut Answer, entry: &DirEntry, plus: bool, options: &SessionOptions) {
+fn dir_entry(answer: &mut Answer, entry: &DirEntry, plus: bool, terms: Terms<'_>) {
     if plus {
         // If an entry has no inode, the kernel uses only the name.
         let none = abi::EntryOut::default();
-        answer.push(&entry.entry.as_ref().map_or(none, |e| entry_out(e, options)));
+        answer.push(&entry.entry.as_ref().map_or(none, |e| entry_out(e, terms)));
     }
     answer.push(&abi::Dirent {
         ino: entry.ino,
@@ -246,9 +284,15 @@ mod tests {
     use twin_fs::mode;
     use zerocopy::FromBytes;
 
+    macro_rules! terms {
+        () => {
+            Terms { options: &SessionOptions::default(), blanks: &Blanks::default() }
+        };
+    }
+
     fn encoded(expect: Expect, mut reply: Reply) -> Vec<u8> {
         let mut answer = Answer::new(Vec::new());
-        encode(&mut answer, expect, &mut reply, &SessionOptions::default()).unwrap().unwrap();
+        encode(&mut answer, expect, &mut reply, terms!()).unwrap().unwrap();
         answer.finish(5, None);
         answer.head
     }
@@ -273,7 +317,7 @@ mod tests {
     fn the_length_covers_data_that_is_not_copied() {
         let mut answer = Answer::new(Vec::new());
         let mut reply = Reply::Data(vec![Block::Zero(100), Block::Zero(28)]);
-        encode(&mut answer, Expect::Data, &mut reply, &SessionOptions::default()).unwrap().unwrap();
+        encode(&mut answer, Expect::Data, &mut reply, terms!()).unwrap().unwrap();
         answer.finish(1, None);
         assert_eq!(OutHeader::read_from_bytes(&answer.head).unwrap().len, 16 + 128);
     }
@@ -313,8 +357,7 @@ mod tests {
     #[test]
     fn a_reply_of_another_kind_is_noticed() {
         let mut answer = Answer::new(Vec::new());
-        let options = SessionOptions::default();
-        let encoded = encode(&mut answer, Expect::Entry, &mut Reply::Done, &options);
+        let encoded = encode(&mut answer, Expect::Entry, &mut Reply::Done, terms!());
         assert_eq!(encoded, Err(WrongKind));
     }
 }

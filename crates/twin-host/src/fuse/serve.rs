@@ -7,42 +7,49 @@ use std::rc::Rc;
 use std::task::{Context, Poll};
 
 use twin_fs::FileSystem;
-use twin_rt::Nanos;
+use twin_rt::{Nanos, SECS};
 
-use super::mount::{Mount, Unmounter};
+use super::deputy::{Deputy, Errand};
+use super::mount::Mount;
 use super::session::{End, Session};
 use crate::host::Host;
-use crate::offload::offload;
 use crate::signals::Signals;
 
-/// Serves a mount until it is unmounted. The first signal unmounts it; if a process uses the mount,
-/// it is detached from the tree, and the process has `grace_ns` to finish. After the grace, or at
-/// the second signal, the session ends although clients still use it.
+/// How long the first calls into a mount may take until it counts as ready all the same.
+const PRIMING_NS: Nanos = 10 * SECS;
+
+/// Serves a mount until it is unmounted. `ready` is called when the mount is idle: nothing of ours uses
+/// it then, so that it could be unmounted at once. The first signal unmounts it; if a process uses the
+/// mount, it is detached from the tree, and the process has `grace_ns` to finish. After the grace, or
+/// at the second signal, the session ends although clients still use it.
 ///
 /// When this returns, no operation is under way. The caller must make everything durable.
 ///
 /// # Errors
-/// If `/dev/fuse` cannot be read.
+/// If `/dev/fuse` cannot be read, or `ready` fails.
 pub async fn serve<F: FileSystem>(
     host: &Host,
     mut mount: Mount,
     session: &Session<F>,
     signals: Option<Rc<Signals>>,
     grace_ns: Nanos,
+    ready: impl FnOnce() -> io::Result<()>,
 ) -> io::Result<End> {
-    session.placed(&mount);
-    if let Some(name) = session.prime_name() {
-        // Failures are ignored, because only speed depends on it.
-        let file = mount.dir.join(name);
-        let work = offload(host, move || drop(std::fs::File::open(file)));
-        if let Ok(work) = work {
-            host.rt().spawn("prime", work);
-        }
-    }
+    session.placed(&mount)?;
+    let deputy = mount.deputy().clone();
+    let mut priming = pin!(prime(host, &deputy, session.wants_priming()));
+    let mut ready = Some(ready);
     // Everything runs in one task, so that nothing is left behind when it ends.
     let mut run = pin!(session.run());
-    let mut stop = Stop { unmounter: mount.unmounter(), grace_ns, stopping: None };
+    let mut stop = Stop { deputy: deputy.clone(), grace_ns, stopping: None };
+    let mut failed = None;
     let end = poll_fn(|cx| {
+        if ready.is_some() && priming.as_mut().poll(cx).is_ready() {
+            failed = ready.take().and_then(|ready| ready().err());
+            if failed.is_some() {
+                session.abandon();
+            }
+        }
         let signal = signals.as_ref().map_or(Poll::Pending, |signals| signals.poll_next(cx));
         if signal.is_ready() && !stop.begin(host) {
             session.abandon();
@@ -54,12 +61,31 @@ pub async fn serve<F: FileSystem>(
     });
     let end = end.await;
     mount.gone = matches!(end, Ok(End::Unmounted));
-    end
+    // Who unmounts it so early finds it ready, too.
+    failed = failed.or_else(|| ready.take().and_then(|ready| ready().err()));
+    match failed {
+        Some(error) => Err(error),
+        None => end,
+    }
+}
+
+/// Makes the first calls into a mount. Failures are ignored, because only speed depends on it.
+async fn prime(host: &Host, deputy: &Deputy, wanted: bool) {
+    if !wanted {
+        return;
+    }
+    let mut done = pin!(deputy.ask(&Errand::Prime));
+    let mut late = pin!(host.rt().sleep(PRIMING_NS));
+    poll_fn(|cx| {
+        let over = done.as_mut().poll(cx).is_ready() || late.as_mut().poll(cx).is_ready();
+        if over { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
 }
 
 /// Unmounting after a signal, and the grace period after it.
 struct Stop {
-    unmounter: Unmounter,
+    deputy: Deputy,
     grace_ns: Nanos,
     stopping: Option<Pin<Box<dyn Future<Output = ()>>>>,
 }
@@ -70,13 +96,11 @@ impl Stop {
         if self.stopping.is_some() {
             return false;
         }
-        let (rt, grace_ns, unmounter) = (host.rt().clone(), self.grace_ns, self.unmounter.clone());
-        // On another thread, because the kernel sends us writes before it unmounts.
-        let work = offload(host, move || unmounter.unmount_or_detach());
+        let (rt, grace_ns) = (host.rt().clone(), self.grace_ns);
+        // The deputy does it, because the kernel sends us writes before it unmounts.
+        let work = self.deputy.ask(&Errand::Unmount);
         self.stopping = Some(Box::pin(async move {
-            if let Ok(work) = work {
-                let _ = work.await;
-            }
+            let _ = work.await;
             rt.sleep(grace_ns).await;
         }));
         true

@@ -12,26 +12,35 @@ use std::io::{self, IoSlice};
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
+use std::time::Duration;
 
 use rustix::io::Errno;
 use twin_disk::{Block, Buf, BufPool, Bytes};
 use twin_fs::{Cred, FileSystem, FsError, LookupEntry, Op, Reply, Request};
 use twin_rt::{Category, Time};
 
+use zerocopy::{Immutable, IntoBytes};
+
 use super::abi::{self, InHeader};
+use super::blanks::Blanks;
+use super::counts::Counts;
+use super::deputy::Errand;
 use super::errno::errno;
+use super::fetch::{Fetcher, Waiter};
 use super::gatekeeper::{Decision, Gatekeeper, PendingWrite};
 use super::mount::Mount;
 use super::negotiate::negotiate;
 use super::options::{Agreed, SessionOptions};
 use super::parse::parse;
 use super::porter::tell_stale;
-use super::reply::{Answer, encode, negative_entry, prime_entry};
+use super::reply::{Answer, Terms, encode, negative_entry, own_attr, own_open, prime_entry};
 use super::reply_batch::ReplyBatch;
-use super::translate::{Expect, Plan, plan, write_op};
+use super::translate::{Expect, Plan, node, plan, write_op};
 use crate::host::{Host, Source, Watch};
 use crate::offload::offload;
 use crate::zeros::push_zeros;
+
+mod pages;
 
 /// The position of packets in their buffers, chosen so that the data of a write is aligned.
 const PACKET_AT: usize = PAYLOAD_AT - abi::WRITE_HEAD;
@@ -42,6 +51,8 @@ const KEEP_FROM: usize = 128 << 10;
 /// Large buffers that are prepared when a session begins: as many as a sequential reader has in
 /// flight.
 const READY_BUFFERS: usize = 12;
+/// How long a deputy may take to hear where the mount is.
+const PROMPT: Duration = Duration::from_secs(10);
 /// The most pieces that one system call takes (IOV_MAX).
 const MAX_PIECES: usize = 1024;
 
@@ -94,6 +105,9 @@ struct Inner<F> {
     spare: RefCell<Vec<u8>>,
     reply_batch: ReplyBatch,
     keeper: Gatekeeper,
+    fetcher: Fetcher,
+    blanks: Blanks,
+    counts: Counts,
     /// True while a packet is handled, so that the driver asks for the next one before it sleeps.
     in_packet: Cell<bool>,
 }
@@ -170,7 +184,9 @@ impl<F: FileSystem> Source for Inner<F> {
         if !matches!(*self.link.state.borrow(), SessionState::Open) {
             return false;
         }
-        let own = self.keeper.has_ready() || !self.link.debts.borrow().is_empty();
+        let own = self.keeper.has_ready()
+            || self.fetcher.has_ready()
+            || !self.link.debts.borrow().is_empty();
         let something = own || self.link.read();
         if something {
             self.link.wake();
@@ -212,6 +228,9 @@ impl<F: FileSystem> Session<F> {
             spare: RefCell::default(),
             reply_batch: ReplyBatch::default(),
             keeper: Gatekeeper::default(),
+            fetcher: Fetcher::default(),
+            blanks: Blanks::default(),
+            counts: Counts::default(),
             in_packet: Cell::new(false),
         }))
     }
@@ -232,6 +251,8 @@ impl<F: FileSystem> Session<F> {
                 inner.handle_packet();
             } else if let Some(pending) = inner.keeper.next_ready() {
                 inner.pass_gate(pending);
+            } else if let Some((waiter, fetched)) = inner.fetcher.next_ready() {
+                inner.go_on(waiter, fetched);
             } else {
                 inner.pay_debt();
             }
@@ -289,17 +310,39 @@ impl<F: FileSystem> Session<F> {
         inner.link.wake();
     }
 
-    /// The name, in the root, of a file that does not exist. Opening it once tells the kernel that
-    /// no open needs a request, not even that of a file just created. `None` if opens are requests.
-    pub(super) fn prime_name(&self) -> Option<&str> {
-        (!self.0.options.executes_opens()).then_some(self.0.prime_name.as_str())
+    /// True if opening our own file once tells the kernel that no open needs a request, not even that
+    /// of a file just created.
+    pub(super) fn wants_priming(&self) -> bool {
+        !self.0.options.executes_opens()
     }
 
-    /// Stores the place at which the session is mounted.
-    pub(super) fn placed(&self, mount: &Mount) {
-        if let Some(place) = mount.place() {
-            self.0.keeper.place(place);
+    /// Tells the session where it is mounted, and its deputy.
+    ///
+    /// # Errors
+    /// If the host refuses to wait for the deputy.
+    pub(super) fn placed(&self, mount: &Mount) -> io::Result<()> {
+        let inner = &self.0;
+        if let Some((place, collected_bytes)) = mount.place(&inner.prime_name) {
+            inner.keeper.bound(collected_bytes);
+            // It calls nothing for that, so this thread can wait for it.
+            mount.deputy().ask_and_wait(&Errand::Know(place), PROMPT)?;
         }
+        mount.deputy().attend(&inner.host)?;
+        inner.fetcher.employ(mount.deputy(), mount.is_read_only());
+        Ok(())
+    }
+
+    /// The name of our own file.
+    #[cfg(test)]
+    pub(super) fn own_name(&self) -> &str {
+        &self.0.prime_name
+    }
+
+    /// Gives the session a deputy without a mount.
+    #[cfg(test)]
+    pub(super) fn employ(&self, deputy: &super::Deputy) {
+        deputy.attend(&self.0.host).unwrap();
+        self.0.fetcher.employ(deputy, false);
     }
 
     /// The counters so far.
@@ -331,7 +374,10 @@ impl<F: FileSystem> Inner<F> {
                 });
                 let (options, agreed) = (&self.options, self.agreed.get());
                 let planned = plan(&header, call, options, &agreed, self.prime_name.as_bytes());
-                (header, planned)
+                match self.fetcher.is_own(header.pid) {
+                    true => (header, planned.of_deputy()),
+                    false => (header, planned),
+                }
             }
             Err(malformed) => {
                 self.count(|stats| stats.malformed += 1);
@@ -372,13 +418,20 @@ impl<F: FileSystem> Inner<F> {
             Plan::Ask(cred, Op::GetAttr { ino }, Expect::Gate) if self.keeper.is_shut() => {
                 self.pass_gate(PendingWrite { header: *header, cred, ino });
             }
-            Plan::Ask(_, Op::Sync, Expect::Done) if self.keeper.is_caller(header.pid) => {
-                // The aim is to get what the kernel holds; there is no need to wait for the device.
-                let _ = self.send(unique, None, self.answer());
+            // The answer depends on pages that the kernel may hold.
+            Plan::Ask(cred, op @ (Op::Seek { .. } | Op::Sync), expect)
+                if self.must_fetch(&op, expect) =>
+            {
+                let node = matches!(op, Op::Seek { .. }).then_some(header.nodeid);
+                self.fetch(node, Waiter::Enter { header: *header, cred, op, expect });
             }
             Plan::Ask(cred, op, expect) => self.enter(header, cred, op, expect),
             Plan::Forget(ops) => {
                 for op in ops {
+                    if let Op::Forget { ino, .. } = op {
+                        self.blanks.forget(node(ino));
+                        self.counts.forget(node(ino));
+                    }
                     self.enter(header, Cred::root(), op, Expect::Silence);
                 }
             }
@@ -386,9 +439,13 @@ impl<F: FileSystem> Inner<F> {
             Plan::Accept => {
                 let _ = self.send(unique, None, self.answer());
             }
-            Plan::Prime => {
+            Plan::Prime => self.tell(unique, &prime_entry()),
+            Plan::Fetch => self.fetch(None, Waiter::Pages { unique }),
+            Plan::OwnAttr => self.tell(unique, &own_attr()),
+            Plan::OwnOpen { dir } => self.tell(unique, &own_open(dir, &self.options)),
+            Plan::OwnData { len } => {
                 let mut answer = self.answer();
-                answer.push(&prime_entry());
+                answer.data.push(Block::Zero(len));
                 let _ = self.send(unique, None, answer);
             }
             Plan::TellDaemon => {
@@ -403,27 +460,34 @@ impl<F: FileSystem> Inner<F> {
                 answer.push(&self.keeper.lost());
                 let _ = self.send(unique, None, answer);
             }
-            Plan::Init { init, flags2 } => match negotiate(&init, flags2, &self.options) {
-                Ok((out, agreed)) => {
-                    self.agreed.set(agreed);
-                    let mut answer = self.answer();
-                    answer.push(&out);
-                    let _ = self.send(unique, None, answer);
-                    if let (true, Some(room)) = (agreed.gated, self.fs.room()) {
-                        self.keeper.begin(room);
-                        self.keeper.look(&*self.fs, &self.fd);
-                    }
-                }
-                Err(errno) => {
-                    let (major, minor) = (init.major, init.minor);
-                    (self.options.report)(&format!(
-                        "the kernel speaks FUSE {major}.{minor}; 7.{} or newer is needed",
-                        abi::OLDEST_MINOR
-                    ));
-                    self.refuse(unique, errno);
-                }
-            },
+            Plan::Init { init, flags2 } => self.agree(unique, &init, flags2),
             Plan::Write { .. } => unreachable!("it took its data from the packet"),
+        }
+    }
+
+    /// Agrees with the kernel on the protocol.
+    fn agree(&self, unique: u64, init: &abi::InitIn, flags2: u32) {
+        match negotiate(init, flags2, &self.options) {
+            Ok((out, agreed)) => {
+                self.agreed.set(agreed);
+                self.fetcher.begin(agreed.tells_written);
+                self.blanks.begin(agreed.writeback, agreed.gated);
+                let mut answer = self.answer();
+                answer.push(&out);
+                let _ = self.send(unique, None, answer);
+                if let (true, Some(room)) = (agreed.gated, self.fs.room()) {
+                    self.keeper.begin(room);
+                    self.keeper.look(&*self.fs, &self.fd);
+                }
+            }
+            Err(errno) => {
+                let (major, minor) = (init.major, init.minor);
+                (self.options.report)(&format!(
+                    "the kernel speaks FUSE {major}.{minor}; 7.{} or newer is needed",
+                    abi::OLDEST_MINOR
+                ));
+                self.refuse(unique, errno);
+            }
         }
     }
 
@@ -441,18 +505,27 @@ impl<F: FileSystem> Inner<F> {
         let before = self.in_flight.get();
         let (inner, unique) = (Rc::clone(self), header.unique);
         let (name, silent) = (abi::opcode_name(header.opcode), expect == Expect::Silence);
+        let (opcode, nodeid) = (header.opcode, header.nodeid);
+        let aside = self.fetcher.is_own(header.pid);
         let late = match &request.op {
             Op::WriteBack { ino, data, .. } => Some((*ino, data.len())),
             _ => None,
         };
         self.host.rt().run_or_spawn(name, async move {
-            let result = inner.fs.execute(request).await;
+            let result = match aside {
+                true => inner.fs.execute_aside(request).await,
+                false => inner.fs.execute(request).await,
+            };
             inner.keeper.ended(&*inner.fs, &inner.fd, late, &result);
+            inner.note_count(opcode, nodeid, late.is_some() && result.is_ok());
             let waited = inner.waiting.borrow_mut().remove(&id);
+            if waited.is_some() {
+                inner.fetcher.ended(id);
+            }
             if waited.is_some_and(|waited| waited.given_up) {
                 return;
             }
-            inner.done(unique, expect, result);
+            inner.done((unique, aside), expect, result);
             inner.in_flight.set(inner.in_flight.get() - 1);
             if inner.in_flight.get() == 0
                 && !matches!(*inner.link.state.borrow(), SessionState::Open)
@@ -465,11 +538,19 @@ impl<F: FileSystem> Inner<F> {
             let since = self.host.rt().now();
             let waiting = Waiting { unique, name, since, silent, given_up: false };
             self.waiting.borrow_mut().insert(id, waiting);
+            if opcode == abi::opcode::WRITE {
+                self.fetcher.write_waits(id);
+            }
         }
     }
 
     /// Lets a client write, refuses, or makes it wait.
     fn pass_gate(self: &Rc<Self>, pending: PendingWrite) {
+        if self.blanks.take(pending.header.nodeid) {
+            // It may be a reader, who asks because the kernel did not keep what it was told.
+            let PendingWrite { header, cred, ino } = pending;
+            return self.enter(&header, cred, Op::GetAttr { ino }, Expect::Gate);
+        }
         match self.keeper.check(&*self.fs, pending) {
             Decision::Enter(PendingWrite { header, cred, ino }) => {
                 self.enter(&header, cred, Op::GetAttr { ino }, Expect::Gate);
@@ -482,12 +563,14 @@ impl<F: FileSystem> Inner<F> {
 
     /// Makes the kernel send all writes that it has collected.
     fn call_back(self: &Rc<Self>) {
-        let work = self.keeper.caller(&self.fd).and_then(|work| offload(&self.host, work));
         let inner = Rc::clone(self);
         let called = async move {
-            match work {
-                Ok(work) => work.await,
-                Err(error) => (inner.options.report)(&format!("calling data back: {error}")),
+            if !inner.fetcher.all().await {
+                let work = inner.keeper.notices(&inner.fd);
+                match work.and_then(|work| offload(&inner.host, work)) {
+                    Ok(work) => work.await,
+                    Err(error) => (inner.options.report)(&format!("calling data back: {error}")),
+                }
             }
             inner.keeper.called_back();
             inner.nudge();
@@ -502,9 +585,14 @@ impl<F: FileSystem> Inner<F> {
         }
     }
 
-    /// Answers an operation that has ended.
-    fn done(&self, unique: u64, expect: Expect, result: Result<Reply, FsError>) {
-        let mut reply = match result {
+    /// Answers an operation that has ended, of a client or (`aside`) of the deputy.
+    fn done(
+        self: &Rc<Self>,
+        (unique, aside): (u64, bool),
+        expect: Expect,
+        result: Result<Reply, FsError>,
+    ) {
+        let reply = match result {
             Ok(reply) => reply,
             Err(error) => return self.failed(unique, expect, &error),
         };
@@ -519,8 +607,23 @@ impl<F: FileSystem> Inner<F> {
             }
             return;
         }
+        match reply {
+            // The deputy asks while it fetches.
+            Reply::Attr(attr) if !aside && self.must_look(expect, &attr) => {
+                self.fetch(Some(node(attr.ino)), Waiter::Attr { unique, expect, attr });
+            }
+            reply => self.reply(unique, expect, reply, true),
+        }
+    }
+
+    /// Sends the reply of an operation. `fetched` is false if the kernel may hold pages of a file that
+    /// are newer than its attributes.
+    fn reply(&self, unique: u64, expect: Expect, mut reply: Reply, fetched: bool) {
+        let now = self.host.rt().now();
+        self.blanks.prepare(expect, &mut reply, now, self.keeper.is_shut(), fetched);
+        let terms = Terms { options: &self.options, blanks: &self.blanks };
         let mut answer = self.answer();
-        let errno = match encode(&mut answer, expect, &mut reply, &self.options) {
+        let errno = match encode(&mut answer, expect, &mut reply, terms) {
             Ok(fits) => fits.err(),
             Err(_) => {
                 (self.options.report)(&format!(
@@ -532,6 +635,13 @@ impl<F: FileSystem> Inner<F> {
         if let Expect::Written { stale: Some(node), .. } = expect {
             self.keeper.fell(node);
             let _ = tell_stale(&self.fd, node, -1);
+        }
+        // Of the answer when it hands over times, the kernel takes nothing.
+        if expect != Expect::Changed
+            && let Reply::Attr(attr) | Reply::Entry(LookupEntry { attr, .. }) = &reply
+        {
+            let takes = || self.fs.room_of(attr.ino).unwrap_or(0);
+            self.counts.told(node(attr.ino), takes);
         }
         if errno.is_none() && answer.data.is_empty() && self.keeper.is_shut() {
             answer.finish(unique, None);
@@ -595,6 +705,13 @@ impl<F: FileSystem> Inner<F> {
             // A client that gave up does not need its answer.
             let _ = self.send(unique, None, answer);
         }
+    }
+
+    /// Sends an answer that needs no operation.
+    fn tell<T: IntoBytes + Immutable>(&self, unique: u64, part: &T) {
+        let mut answer = self.answer();
+        answer.push(part);
+        let _ = self.send(unique, None, answer);
     }
 
     fn refuse(&self, unique: u64, errno: Errno) {

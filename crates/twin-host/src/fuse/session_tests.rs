@@ -18,7 +18,7 @@ use crate::{FlightLog, Host, HostOptions};
 
 /// Records its requests and gives prepared replies. An fsync waits until the test releases it.
 #[derive(Default)]
-struct Fake {
+pub(super) struct Fake {
     seen: RefCell<Vec<Op>>,
     go: Event,
     room: Cell<Option<Room>>,
@@ -48,6 +48,7 @@ impl FileSystem for Fake {
             }
             Op::WriteBack { .. } if self.full.get() => return Err(FsError::NoSpace),
             Op::Write { data, .. } | Op::WriteBack { data, .. } => Reply::Written(data.len()),
+            Op::Seek { off, .. } => Reply::Offset(off),
             Op::Fsync { .. } => {
                 self.go.wait().await;
                 Reply::Done
@@ -83,9 +84,9 @@ impl FlightLog for Notes {
     fn completed(&self, _: u32, _: u64, _: &IoResult) {}
 }
 
-struct Kernel {
-    host: Host,
-    session: Session<Fake>,
+pub(super) struct Kernel {
+    pub(super) host: Host,
+    pub(super) session: Session<Fake>,
     fs: Rc<Fake>,
     socket: OwnedFd,
     notes: Rc<Notes>,
@@ -93,7 +94,7 @@ struct Kernel {
 
 impl Kernel {
     /// A session that has agreed on every feature that it wants.
-    fn new(options: SessionOptions) -> Kernel {
+    pub(super) fn new(options: SessionOptions) -> Kernel {
         let mut kernel = Kernel::silent(options);
         let init = abi::InitIn { major: 7, minor: 40, max_readahead: 0, flags: u32::MAX };
         kernel.ask(opcode::INIT, 1, &[init.as_bytes(), &[0xff; 48]]).unwrap();
@@ -115,7 +116,7 @@ impl Kernel {
         Kernel { host, session, fs, socket, notes }
     }
 
-    fn send(&self, packet: &[u8]) {
+    pub(super) fn send(&self, packet: &[u8]) {
         rustix::io::write(&self.socket, packet).unwrap();
         let before = self.session.stats().packets;
         self.turn_until(|| self.session.stats().packets > before);
@@ -130,7 +131,7 @@ impl Kernel {
         }
     }
 
-    fn answer(&self) -> Option<Vec<u8>> {
+    pub(super) fn answer(&self) -> Option<Vec<u8>> {
         let mut packet = vec![0; 200_000];
         let len = rustix::io::read(&self.socket, &mut packet[..]).ok()?;
         packet.truncate(len);
@@ -150,7 +151,7 @@ impl Kernel {
         }
     }
 
-    fn seen(&self) -> Vec<Op> {
+    pub(super) fn seen(&self) -> Vec<Op> {
         self.fs.seen.take()
     }
 }
@@ -427,7 +428,7 @@ fn opens_need_no_request_where_nobody_counts_them() {
     let refused = kernel.ask(opcode::OPEN, 9, &[abi::OpenIn::default().as_bytes()]);
     assert_eq!(refused, Err(Errno::NOSYS));
     assert_eq!(kernel.ask(opcode::RELEASE, 9, &[&[0; 24]]), Ok(vec![]));
-    let name = format!("{}\0", kernel.session.prime_name().unwrap());
+    let name = format!("{}\0", kernel.session.own_name());
     kernel.ask(opcode::LOOKUP, 1, &[name.as_bytes()]).unwrap();
     assert!(kernel.seen().is_empty());
     // If the core checks permissions, it must see opens.

@@ -7,9 +7,10 @@ use twin_disk::Bytes;
 use twin_fs::{Cred, Op, Reply};
 
 use super::abi::{self, InHeader};
+use super::blanks::Blanks;
 use super::options::{Agreed, SessionOptions};
 use super::parse::parse;
-use super::reply::{Answer, encode};
+use super::reply::{Answer, Terms, encode};
 use super::translate::{Expect, Plan, plan, write_op};
 
 /// The operations that a packet of the kernel requests from the core. Empty if it needs none.
@@ -39,7 +40,9 @@ pub fn answer(packet: &[u8], reply: &mut Reply) -> Option<Vec<u8>> {
         _ => return None,
     };
     let mut answer = Answer::new(Vec::new());
-    let said = encode(&mut answer, expect, reply, &SessionOptions::default()).ok()?;
+    let (options, blanks) = (SessionOptions::default(), Blanks::default());
+    let terms = Terms { options: &options, blanks: &blanks };
+    let said = encode(&mut answer, expect, reply, terms).ok()?;
     answer.finish(header.unique, said.err());
     answer.data.iter().for_each(|block| answer.head.extend_from_slice(&block.to_bytes()));
     Some(answer.head)

@@ -9,7 +9,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
 
-use super::abi::IOCTL_SYNC;
+use super::abi::{IOCTL_FETCH, IOCTL_SYNC};
 
 /// The type of file systems by FUSE, as statfs tells it.
 pub(crate) const FUSE_TYPE: u64 = 0x6573_5546;
@@ -38,6 +38,22 @@ pub fn sync_file_system(dir: &File) -> io::Result<()> {
         // Some cannot sync directories.
         Err(error) if is_unknown(&error) => Ok(()),
         done => done,
+    }
+}
+
+/// Has the kernel hand over what it has collected for the file system of this directory, and waits
+/// until it has arrived at the server, if that is one of ours: syncfs does not wait for that.
+///
+/// # Errors
+/// Those of the kernel.
+pub fn hand_over(dir: &File) -> io::Result<()> {
+    rustix::fs::syncfs(dir)?;
+    // SAFETY: the request carries no data, so its third argument is not used.
+    let fetched = unsafe { libc::ioctl(dir.as_raw_fd(), libc::Ioctl::from(IOCTL_FETCH), 0) };
+    match io::Error::last_os_error() {
+        error if fetched != 0 && error.raw_os_error() == Some(libc::EIO) => Err(error),
+        // Others, and older ones of ours, do not know the request.
+        _ => Ok(()),
     }
 }
 

@@ -71,8 +71,16 @@ pub(super) enum Plan {
     Refuse(Errno),
     /// Answer success at once.
     Accept,
-    /// Answer with the file whose first open tells the kernel that opens need no request.
+    /// Answer with the entry of our own file.
     Prime,
+    /// Answer with the attributes of our own file.
+    OwnAttr,
+    /// Answer with bytes of our own file.
+    OwnData { len: u32 },
+    /// Answer an open of the deputy, which no file system sees.
+    OwnOpen { dir: bool },
+    /// Answer when what the kernel holds has arrived.
+    Fetch,
     /// Answer with the number of this process.
     TellDaemon,
     /// Answer with the number of writes that were lost.
@@ -81,11 +89,14 @@ pub(super) enum Plan {
     Init { init: abi::InitIn, flags2: u32 },
 }
 
-/// The node of the file that tells the kernel that opens need no request.
+/// The node of our own file, which no listing shows: its first open tells the kernel that opens need
+/// no request, and reading it tells us that the kernel has sent what it sent before.
 pub(super) const PRIME_NODE: u64 = u64::MAX;
+/// The handle of what the deputy opens.
+pub(super) const OWN_HANDLE: u64 = u64::MAX;
 
 /// The inode number of a node of the kernel.
-fn ino(node: u64) -> Result<Ino, Errno> {
+pub(super) fn ino(node: u64) -> Result<Ino, Errno> {
     match node {
         abi::ROOT_NODE => Ok(ROOT_INO),
         // The node with our root's number gets the kernel's root number, so that the mapping is one
@@ -147,6 +158,7 @@ fn translate(
         // After this answer to a flush, the kernel sends no more of them. Operations cannot be
         // interrupted either: they end by themselves.
         Call::Flush | Call::Interrupt | Call::Other => return Err(Errno::NOSYS),
+        call if header.nodeid == PRIME_NODE => return own_file(&call, agreed),
         Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_DAEMON && ioctl.out_size == 4 => {
             return Ok(Plan::TellDaemon);
         }
@@ -156,12 +168,16 @@ fn translate(
         Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_SYNC => {
             return Ok(Plan::Ask(cred(header, options, false), Op::Sync, Expect::Ioctl));
         }
+        Call::Ioctl { ioctl } if ioctl.cmd == abi::IOCTL_FETCH => return Ok(Plan::Fetch),
         Call::Ioctl { .. } => return Err(Errno::NOTTY),
         Call::Destroy => return Ok(Plan::Accept),
         Call::Open { .. } if agreed.no_open => return Err(Errno::NOSYS),
         Call::OpenDir if agreed.no_opendir => return Err(Errno::NOSYS),
-        Call::Release if agreed.no_open => return Ok(Plan::Accept),
-        Call::ReleaseDir if agreed.no_opendir => return Ok(Plan::Accept),
+        Call::Release { fh: OWN_HANDLE } | Call::ReleaseDir { fh: OWN_HANDLE } => {
+            return Ok(Plan::Accept);
+        }
+        Call::Release { .. } if agreed.no_open => return Ok(Plan::Accept),
+        Call::ReleaseDir { .. } if agreed.no_opendir => return Ok(Plan::Accept),
         Call::SetXattr { .. }
         | Call::GetXattr { .. }
         | Call::ListXattr { .. }
@@ -192,6 +208,31 @@ fn translate(
     }
     let (op, expect) = operation(ino(header.nodeid)?, call, agreed)?;
     Ok(Plan::Ask(cred, op, expect))
+}
+
+/// Plans a call on our own file.
+fn own_file(call: &Call<'_>, agreed: &Agreed) -> Result<Plan, Errno> {
+    match call {
+        Call::GetAttr { .. } => Ok(Plan::OwnAttr),
+        Call::Open { .. } if agreed.no_open => Err(Errno::NOSYS),
+        Call::Open { .. } => Ok(Plan::OwnOpen { dir: false }),
+        Call::Read { read } => Ok(Plan::OwnData { len: read.size.min(MAX_READ) }),
+        Call::Release { .. } => Ok(Plan::Accept),
+        _ => Err(Errno::STALE),
+    }
+}
+
+impl Plan {
+    /// The plan for a call of the deputy: it opens only to have the kernel write out, which neither
+    /// the file system nor what observes it has to do with.
+    pub(super) fn of_deputy(self) -> Plan {
+        match self {
+            Plan::Ask(_, Op::Open { .. }, Expect::Open { dir }) => Plan::OwnOpen { dir },
+            // This would wait for a log write, which does not belong to writing out.
+            Plan::Ask(_, Op::Sync, Expect::Done) => Plan::Accept,
+            plan => plan,
+        }
+    }
 }
 
 fn write_plan(
@@ -250,7 +291,7 @@ fn operation(ino: Ino, call: Call<'_>, agreed: &Agreed) -> Result<(Op, Expect), 
             let op = Op::Open { ino, read: true, write: false, truncate: false };
             (op, Expect::Open { dir: true })
         }
-        Call::Release | Call::ReleaseDir => (Op::Release { ino }, Expect::Done),
+        Call::Release { .. } | Call::ReleaseDir { .. } => (Op::Release { ino }, Expect::Done),
         Call::Read { read } => {
             let len = read.size.min(MAX_READ);
             (Op::Read { ino, off: read.offset, len }, Expect::Data)

@@ -19,7 +19,7 @@ use rustix::process::{Pid, PidfdFlags, pidfd_open};
 use super::abi::IOCTL_LOST;
 use super::mount::Unmounter;
 use super::server::{MOUNT_TYPE, Server, ask_daemon, find_server, resolve};
-use super::sync_all::ask_server;
+use super::sync_all::{ask_server, hand_over};
 
 /// Why a directory could not be unmounted.
 #[derive(Debug)]
@@ -148,14 +148,14 @@ pub fn unmount_telling(dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), Unm
 /// is asked before and after how many writes have failed.
 fn sync(root: &File) -> Result<(), (io::Error, bool)> {
     let before = lost_writes(root);
-    let kernel = rustix::fs::syncfs(root);
+    let kernel = hand_over(root);
     let lost = before.is_none() || before != lost_writes(root);
     if let Err(error) = ask_server(root) {
         let stopped = matches!(error.raw_os_error(), Some(libc::EIO | libc::EROFS));
         return Err((error, stopped));
     }
     match kernel {
-        Err(errno) if lost => Err((errno.into(), false)),
+        Err(error) if lost => Err((error, false)),
         _ => Ok(()),
     }
 }

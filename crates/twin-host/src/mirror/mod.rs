@@ -27,7 +27,7 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
-use twin_fs::{FileSystem, FsError, Ino, Op, Reply, Request, Result, VolumeStat};
+use twin_fs::{FileSystem, FsError, Ino, LookupEntry, Op, Reply, Request, Result, VolumeStat};
 
 use crate::fuse::{from_errno, sync_file_system};
 use identity::Identity;
@@ -154,6 +154,11 @@ impl Mirror {
 impl FileSystem for Mirror {
     async fn execute(&self, request: Request) -> Result<Reply, FsError> {
         self.run(request).map_err(|errno| from_errno(errno, "the mirrored directory"))
+    }
+
+    fn known(&self, ino: Ino) -> Option<LookupEntry> {
+        let attr = self.get_attr(ino).ok()?;
+        Some(LookupEntry { attr, generation: 0 })
     }
 }
 

@@ -7,7 +7,7 @@ use serde_json::Value;
 use twin_disk::{Block, BlockDevice, Bytes, OldContent};
 use twin_fs::LayoutKind;
 use twin_host::channel::Asking;
-use twin_host::fuse::{UnmountError, daemon_usage};
+use twin_host::fuse::{UnmountError, daemon_usage, hand_over};
 use twin_host::{Host, HostOptions, ImageOptions};
 use twin_lab::layouts::layout;
 
@@ -82,7 +82,7 @@ impl MountAsked {
         // What the kernel has collected goes to the mount first.
         let root =
             std::fs::File::open(&self.dir).map_err(|e| format!("{}: {e}", self.dir.display()))?;
-        rustix::fs::syncfs(&root).map_err(|e| format!("{}: {e}", self.dir.display()))?;
+        hand_over(&root).map_err(|e| format!("{}: {e}", self.dir.display()))?;
         drop(root);
         let (answer, _) = self.ask(Question::Freeze { keep_bytes })?;
         let text = |name: &str| answer[name].as_str().unwrap_or_default();

@@ -10,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use twin_fs::{Op, ROOT_INO};
+use twin_host::fuse::hand_over;
 use twin_lab::Workload;
 use twin_trace::{Reader, Record, Source, Writer};
 
@@ -32,7 +33,7 @@ pub(super) fn measured(
     let start = clock();
     work(&dir)?;
     // The kernel hands over what it has collected; it tells nobody of the sync itself.
-    rustix::fs::syncfs(root.as_fd()).map_err(|e| said(e.into()))?;
+    hand_over(&root).map_err(said)?;
     root.sync_all().map_err(said)?;
     Ok(clock() - start)
 }

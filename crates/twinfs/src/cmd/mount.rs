@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use twin_fs::{LayoutKind, OpenVolume, Settings};
-use twin_host::fuse::{Mount as FuseMount, MountOptions, Ready, SessionOptions};
+use twin_host::fuse::{Deputy, Mount as FuseMount, MountOptions, Ready, SessionOptions};
 use twin_host::{
     FlightRecorder, Grade, Host, HostOptions, ImageOptions, Relation, Signals, Words, relation,
 };
@@ -67,7 +67,9 @@ fn serve_volume(args: &Mount, ready: Ready, words: &Rc<Words>) -> Result<(), Str
         let observed_to = args.observed.as_ref();
         let observed_to =
             observed_to.map(|to| NewFile::make(to, &Interrupts::default())).transpose()?;
-        let (mut place, opened, status) = open(args, layout, words)?;
+        // Before there is any thread.
+        let deputy = Deputy::start().map_err(|e| e.to_string())?;
+        let (mut place, opened, status) = open(args, layout, words, deputy)?;
         let nfs = match beside {
             Some(beside) => {
                 place.served = beside.line().into();
@@ -310,6 +312,7 @@ fn open(
     args: &Mount,
     layout: &'static dyn LayoutKind,
     words: &Rc<Words>,
+    deputy: Deputy,
 ) -> Result<(Place, Opened, Option<StatusFile>), String> {
     let mut of_layout = layout.config();
     set_for_open(&mut *of_layout, &args.cleaner).map_err(|why| format!("--cleaner: {why}"))?;
@@ -336,7 +339,8 @@ fn open(
     })?;
     let begin = |to: &PathBuf| StatusFile::begin(to, &opened.volume);
     let status = args.status.as_ref().map(begin).transpose()?;
-    Ok((place(args, opened.host.clone(), &opened.volume, words, note)?, opened, status))
+    let host = opened.host.clone();
+    Ok((place(args, (host, deputy), &opened.volume, words, note)?, opened, status))
 }
 
 /// The settings with the flush policy that was asked for.
@@ -350,7 +354,7 @@ fn with_policy(args: &Mount, settings: Settings) -> Result<Settings, String> {
 /// The place where a volume that is open on a host is to be mounted.
 fn place(
     args: &Mount,
-    host: Host,
+    (host, deputy): (Host, Deputy),
     volume: &OpenVolume,
     words: &Rc<Words>,
     note: String,
@@ -365,7 +369,7 @@ fn place(
         collected_bytes: twin_fs::collected_bytes(limit_bytes.unwrap_or(u64::MAX)),
         ..MountOptions::default()
     };
-    let mount = FuseMount::new(&args.dir, &mount_options).map_err(|e| e.to_string())?;
+    let mount = FuseMount::new(&args.dir, &mount_options, deputy).map_err(|e| e.to_string())?;
     let (words, served) = (Rc::clone(words), String::new());
     Ok(Place { host, mount, signals, words, note, served })
 }

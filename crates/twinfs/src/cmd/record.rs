@@ -4,7 +4,7 @@ use std::fs::File;
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_host::fuse::{Mount, MountOptions, Ready, SessionOptions};
+use twin_host::fuse::{Deputy, Mount, MountOptions, Ready, SessionOptions};
 use twin_host::mirror::Mirror;
 use twin_host::{Host, HostOptions, Relation, Signals, Words, relation};
 use twin_trace::Recorder;
@@ -48,10 +48,11 @@ fn record(args: &Record, ready: Ready, words: &Rc<Words>) -> Result<(), String> 
     serve_until_unmounted(place, recorder, SessionOptions::shared(), ready, |_| {}, close)
 }
 
-/// Opens all that is needed, in this order: the trace before the mirror, which clears the umask of
+/// Opens all that is needed, in this order: the deputy before any thread, the trace before the mirror, which clears the umask of
 /// the process, and all files before the mount, which does not answer yet.
 fn open(args: &Record, words: &Rc<Words>) -> Result<(Place, Rc<Recorder<Mirror, File>>), String> {
     check_places(args)?;
+    let deputy = Deputy::start().map_err(|e| e.to_string())?;
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let signals = Rc::new(Signals::listen_for_stop(&host).map_err(|e| e.to_string())?);
     let about = format!("what was done in {}", args.source.display());
@@ -60,7 +61,7 @@ fn open(args: &Record, words: &Rc<Words>) -> Result<(Place, Rc<Recorder<Mirror, 
         Mirror::open(&args.source).map_err(|e| format!("{}: {e}", args.source.display()))?;
     let options =
         MountOptions { source: args.source.display().to_string(), ..MountOptions::default() };
-    let mount = Mount::new(&args.dir, &options).map_err(|e| e.to_string())?;
+    let mount = Mount::new(&args.dir, &options, deputy).map_err(|e| e.to_string())?;
     let trace = Trace { new, contents: args.contents, about };
     let recorder = recorded(&host, mirror, trace)?;
     let (words, note) = (Rc::clone(words), String::new());

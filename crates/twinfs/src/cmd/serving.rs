@@ -90,12 +90,12 @@ pub(super) fn serve_until_unmounted<F: FileSystem>(
         }
     };
     let told = [note, served].into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>();
-    ready.mounted_saying(&told.join("; ")).map_err(|e| e.to_string())?;
+    let ready = move || ready.mounted_saying(&told.join("; "));
     if host.flight().is_none() {
         super::watch::begin(&host, &session, &words, stop);
     }
     let work = async {
-        let served = serve(&host, mount, &session, Some(signals), GRACE_NS).await;
+        let served = serve(&host, mount, &session, Some(signals), GRACE_NS, ready).await;
         guard.closing();
         // Whatever ended it, what clients were told is made durable.
         (served, close.await)

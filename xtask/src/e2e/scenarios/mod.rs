@@ -14,6 +14,7 @@ mod fsx;
 mod fuse_nfs;
 mod git;
 mod gitkill;
+mod holes;
 mod hostile;
 mod instructions;
 mod kernel;
@@ -31,6 +32,7 @@ mod replacement;
 mod rewrite;
 mod signatures;
 mod sqlite;
+mod startup;
 mod streams;
 mod sync;
 mod times;
@@ -51,6 +53,8 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     times::SCENARIO,
     enospc::SCENARIO,
     sync::SCENARIO,
+    holes::SCENARIO,
+    startup::SCENARIO,
     kernel::SCENARIO,
     events::SCENARIO,
     user::SCENARIO,

@@ -17,7 +17,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 };
 
 /// A user that every Debian has.
-const USER: &str = "nobody";
+pub(super) const USER: &str = "nobody";
 
 /// Creates files, links and renames; then lists them, with checksums.
 const WORK: &str = "
@@ -55,14 +55,14 @@ fn run(bench: &Bench) -> Outcome {
 
 /// Makes `/dev/fuse` usable by all users, as udev does on every distribution, until it is dropped,
 /// if it is not so already.
-struct FuseForAll {
+pub(super) struct FuseForAll {
     mode_before: u32,
 }
 
 const FUSE: &str = "/dev/fuse";
 
 impl FuseForAll {
-    fn open() -> Result<FuseForAll, String> {
+    pub(super) fn open() -> Result<FuseForAll, String> {
         let text = |error: std::io::Error| format!("{FUSE}: {error}");
         let mode_before = fs::metadata(FUSE).map_err(text)?.permissions().mode() & 0o777;
         fs::set_permissions(FUSE, Permissions::from_mode(mode_before | 0o666)).map_err(text)?;
