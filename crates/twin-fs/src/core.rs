@@ -204,9 +204,9 @@ impl Core {
         self.streams.set(counts);
     }
 
-    /// The current time in the precision that inodes of this layout can store.
+    /// The current civil time in the precision that inodes of this layout can store.
     pub fn now(&self) -> Timestamp {
-        self.features.nearest_time(self.rt.now().into())
+        self.features.nearest_time(self.rt.civil().into())
     }
 
     /// The inode, if it is in memory.

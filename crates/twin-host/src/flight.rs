@@ -21,8 +21,8 @@ pub struct FlightRecorder<W: Write> {
     begin: RefCell<Option<Begin<W>>>,
     writer: RefCell<Option<FlightWriter<W>>>,
     error: RefCell<Option<TraceError>>,
-    /// The time of the current round. It is written after all events of the round.
-    round: Cell<Option<Time>>,
+    /// The time of the current round, and its civil time. They are written after all events of the round.
+    round: Cell<Option<(Time, Time)>>,
     submitted: Cell<u64>,
     classes: RefCell<BTreeMap<u64, Class>>,
 }
@@ -55,6 +55,11 @@ impl<W: Write> FlightRecorder<W> {
         }
     }
 
+    fn park(&self, now: Time, civil: Time) {
+        let ahead_ns = civil.0.wrapping_sub(now.0) as i64;
+        self.write(|writer| writer.civil(ahead_ns).and_then(|()| writer.park(now)));
+    }
+
     /// Records another event from outside, described by the caller in `text`.
     pub fn command(&self, text: &str) {
         self.write(|writer| writer.command(text));
@@ -70,8 +75,8 @@ impl<W: Write> FlightRecorder<W> {
     /// # Errors
     /// The first error since the run began, or that of closing.
     pub fn finish(&self, digest: EventDigest) -> Result<u64, TraceError> {
-        if let Some(now) = self.round.take() {
-            self.write(|writer| writer.park(now));
+        if let Some((now, civil)) = self.round.take() {
+            self.park(now, civil);
         }
         self.write(|writer| writer.digest(digest));
         if let Some(error) = self.error.take() {
@@ -92,9 +97,9 @@ impl<W: Write> FlightLog for FlightRecorder<W> {
         }
     }
 
-    fn parked(&self, now: Time) {
-        if let Some(before) = self.round.replace(Some(now)) {
-            self.write(|writer| writer.park(before));
+    fn parked(&self, now: Time, civil: Time) {
+        if let Some((now, civil)) = self.round.replace(Some((now, civil))) {
+            self.park(now, civil);
         }
     }
 

@@ -19,7 +19,7 @@ use twin_disk::{BufPool, IoResult};
 use twin_fs::Request;
 use twin_rt::{Driver, Nanos, Rt, Time};
 
-use crate::clock::Clock;
+use crate::clock::{self, Clock};
 use crate::device::{Ending, Finished, Transfer, WaitingName};
 use crate::guard::{Guard, Pulse};
 use crate::slab::Slab;
@@ -37,8 +37,8 @@ use crate::words::Words;
 pub trait FlightLog {
     /// The run starts at this time.
     fn started(&self, now: Time);
-    /// Time has moved to `now`.
-    fn parked(&self, now: Time);
+    /// Time has moved to `now`, which is `civil` in civil time.
+    fn parked(&self, now: Time, civil: Time);
     /// A request enters the core.
     fn arrived(&self, request: &Request);
     /// The device with this number (from 0, in the order of opening) completes its request with
@@ -57,8 +57,8 @@ pub struct HostOptions {
     /// on other processors, and costs time if they share this one.
     pub spin_ns: Nanos,
     /// Time moves in the steps of the kernel's coarse clock. Files changed by the core then get the
-    /// same times as files changed by a kernel that collects writes. Measurements in such time are
-    /// accurate to some milliseconds.
+    /// same times as files changed by a kernel that collects writes, and all of these times have one
+    /// order. Measurements in such time are accurate to some milliseconds.
     pub coarse_time: bool,
     /// Receives everything that enters the core.
     pub flight: Option<Rc<dyn FlightLog>>,
@@ -97,6 +97,9 @@ pub(crate) struct Core {
     coarse_time: bool,
     /// The time that was marked last.
     marked: Cell<Time>,
+    /// The time that files get, and how far civil time is ahead of it. It is not that of timers, which
+    /// may be due before the coarse clock has reached them.
+    of_files: Cell<(Time, i64)>,
     engine: RefCell<Engine>,
     found: RefCell<Vec<Wake>>,
     transfers: RefCell<Slab<Transfer>>,
@@ -135,6 +138,7 @@ impl Host {
             spin_ns: options.spin_ns,
             coarse_time: options.coarse_time,
             marked: Cell::new(Time::default()),
+            of_files: Cell::default(),
             engine: RefCell::new(Engine::start(options.io_uring)?),
             found: RefCell::default(),
             transfers: RefCell::default(),
@@ -324,15 +328,29 @@ impl Core {
         }
     }
 
-    /// Sets the time to now, or to `due` if the coarse clock has not reached it yet.
-    fn mark_time(&self, due: Time) -> Time {
-        let now = if self.coarse_time { self.clock.coarse() } else { self.clock.now() };
-        let now = now.max(due).max(self.marked.get());
+    /// Sets the time to now, or to `due` if the coarse clock has not reached it yet. A client's
+    /// request gets the time that the kernel gives to files now. Elsewhere the coarse clock will do:
+    /// what was asked for earlier may have any time since.
+    fn mark_time(&self, due: Time, of_client: bool) -> Time {
+        let ahead = self.clock.ahead();
+        let read = match (self.coarse_time, of_client) {
+            (true, true) => self.clock.of_files(ahead),
+            (true, false) => self.clock.coarse(),
+            (false, _) => self.clock.now(),
+        };
+        let now = read.max(due).max(self.marked.get());
         self.marked.set(now);
+        self.of_files.set((read.max(self.of_files.get().0), ahead));
         if let Some(flight) = &self.flight {
-            flight.parked(now);
+            flight.parked(now, self.civil());
         }
         now
+    }
+
+    /// The civil time that files get.
+    fn civil(&self) -> Time {
+        let (time, ahead) = self.of_files.get();
+        clock::civil(time, ahead)
     }
 
     /// Delivers one event, if there is one, and returns the time at which it entered. With `arm`,
@@ -340,7 +358,7 @@ impl Core {
     fn deliver(&self, arm: bool) -> Option<Time> {
         let finished = self.finished.borrow_mut().pop_front();
         if let Some(finished) = finished {
-            let now = self.mark_time(Time::default());
+            let now = self.mark_time(Time::default(), false);
             if let Some(flight) = &self.flight {
                 flight.completed(finished.device, finished.id, &finished.result);
             }
@@ -355,7 +373,7 @@ impl Core {
             let Some(source) = source else { continue };
             if source.take_event() {
                 self.ready.borrow_mut().push_back(key);
-                return Some(self.mark_time(Time::default()));
+                return Some(self.mark_time(Time::default(), true));
             }
             if !arm {
                 self.ready.borrow_mut().push_back(key);
@@ -392,7 +410,7 @@ impl Core {
                 return Some(now);
             }
             if let Some(due) = deadline.filter(|&deadline| deadline <= now) {
-                return Some(self.mark_time(due));
+                return Some(self.mark_time(due, false));
             }
             if deadline.is_none() && !self.expects_events() {
                 return None;
@@ -421,6 +439,7 @@ impl Driver for HostDriver {
         let clock = &self.0.clock;
         let now = if self.0.coarse_time { clock.coarse() } else { clock.now() };
         self.0.marked.set(now);
+        self.0.of_files.set((now, 0));
         if let Some(flight) = &self.0.flight {
             flight.started(now);
         }
@@ -429,5 +448,9 @@ impl Driver for HostDriver {
 
     fn park(&mut self, deadline: Option<Time>) -> Option<Time> {
         self.0.park(deadline)
+    }
+
+    fn civil(&self, _now: Time) -> Time {
+        self.0.civil()
     }
 }

@@ -314,7 +314,7 @@ enum Note {
 
 impl FlightLog for Notes {
     fn started(&self, _: Time) {}
-    fn parked(&self, now: Time) {
+    fn parked(&self, now: Time, _: Time) {
         self.0.borrow_mut().push(Note::Parked(now));
     }
     fn arrived(&self, _: &Request) {}

@@ -185,6 +185,8 @@ struct FlightDriver<R: Read> {
     reader: FlightReader<R>,
     feed: Rc<Feed>,
     start: Time,
+    /// How far civil time was ahead of the run's.
+    ahead: i64,
 }
 
 impl<R: Read + 'static> Driver for FlightDriver<R> {
@@ -223,9 +225,14 @@ impl<R: Read + 'static> Driver for FlightDriver<R> {
                 FlightRecord::Digest { value, events } => {
                     self.feed.digest.set(Some((value, events)));
                 }
+                FlightRecord::Civil(ahead) => self.ahead = ahead,
                 FlightRecord::Park(now) => return Some(now),
             }
         }
+    }
+
+    fn civil(&self, now: Time) -> Time {
+        Time(now.0.wrapping_add_signed(self.ahead))
     }
 }
 
@@ -281,7 +288,7 @@ pub fn verify_flight(log: impl Read + 'static) -> Result<Verified, FlightError> 
     let header = reader.header().clone();
     let all = FlightSettings::parse(&header.text).map_err(FlightError::Settings)?;
     let feed = Rc::new(Feed::default());
-    let driver = FlightDriver { reader, feed: Rc::clone(&feed), start: header.start };
+    let driver = FlightDriver { reader, feed: Rc::clone(&feed), start: header.start, ahead: 0 };
     let rt = Rt::new(driver, header.seed);
     let device = FlightDevice { info: all.device.clone(), feed: Rc::clone(&feed) };
     let device = Rc::new(Recorded::new(rt.clone(), device));

@@ -229,6 +229,7 @@ fn twisted_flight(good: &[u8], rng: &mut Rng) -> Result<Vec<u8>, String> {
                 writer.complete(io, twin_disk::Class::Meta, at_submit, &result)
             }
             FlightRecord::Command(word) => writer.command(&word),
+            FlightRecord::Civil(ahead) => writer.civil(if hit { odd(rng) as i64 } else { ahead }),
             FlightRecord::Park(now) => writer.park(now),
             FlightRecord::Digest { .. } => writer.digest(twin_rt::EventDigest::default()),
         };

@@ -17,6 +17,12 @@ pub trait Driver: 'static {
     /// The result `None` means that nothing can ever happen again, because there is no deadline and
     /// no outside event is expected. The run is then [`Stalled`](crate::Stalled).
     fn park(&mut self, deadline: Option<Time>) -> Option<Time>;
+
+    /// The civil time at `now`, which [`start`](Self::start) or [`park`](Self::park) has just
+    /// returned. It may go back, when somebody sets the clock of the host.
+    fn civil(&self, now: Time) -> Time {
+        now
+    }
 }
 
 /// The driver of simulations: it has a clock only, and time jumps from deadline to deadline.

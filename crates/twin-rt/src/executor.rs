@@ -106,6 +106,7 @@ impl Ord for Timer {
 
 struct Shared {
     now: Cell<Time>,
+    civil: Cell<Time>,
     seed: u64,
     order: Order,
     chaos: RefCell<Rng>,
@@ -134,8 +135,10 @@ impl Rt {
 
     /// A runtime with a given task order.
     pub fn with_order(mut driver: impl Driver, seed: u64, order: Order) -> Rt {
+        let now = driver.start();
         Rt(Rc::new(Shared {
-            now: Cell::new(driver.start()),
+            now: Cell::new(now),
+            civil: Cell::new(driver.civil(now)),
             seed,
             order,
             chaos: RefCell::new(Rng::stream(seed, "executor")),
@@ -154,6 +157,13 @@ impl Rt {
     /// The current time. It does not change until the running task waits.
     pub fn now(&self) -> Time {
         self.0.now.get()
+    }
+
+    /// The civil time now, for what is compared with times of elsewhere, as those of files are. In a
+    /// simulation it is [`now`](Self::now); on a host it may go back, and it does not stop while the
+    /// machine is suspended. Like `now` it does not change until the running task waits.
+    pub fn civil(&self) -> Time {
+        self.0.civil.get()
     }
 
     /// The seed of the run.
@@ -341,6 +351,7 @@ impl Rt {
     fn advance(&self, now: Time) {
         let now = now.max(self.now());
         self.0.now.set(now);
+        self.0.civil.set(self.0.driver.borrow().civil(now));
         loop {
             let due = {
                 let mut timers = self.0.timers.borrow_mut();

@@ -12,9 +12,9 @@ pub const MILLIS: Nanos = 1_000_000;
 /// Nanoseconds in a second.
 pub const SECS: Nanos = 1_000_000_000;
 
-/// An instant. On a host it counts nanoseconds since the Unix epoch; in a simulation since the
-/// start of the run, or since the epoch that the run was given. It never goes back within one
-/// [`Rt`](crate::Rt).
+/// An instant. On a host it counts nanoseconds since the Unix epoch, by the civil time at which the run
+/// began; in a simulation since the start of the run, or since the epoch that the run was given. It
+/// never goes back within one [`Rt`](crate::Rt).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Time(pub Nanos);
 

@@ -87,6 +87,13 @@ fn random_log(seed: u64, contents: bool, count: u64) -> (Vec<u8>, Vec<FlightReco
                 writer.park(now).unwrap();
                 FlightRecord::Park(now)
             }
+            _ if rng.chance(0.3) => {
+                // Another one each time, because the same is told once.
+                let ahead = (any(rng) >> 20 << 20 | (i + 1)) as i64;
+                writer.civil(ahead).unwrap();
+                writer.civil(ahead).unwrap();
+                FlightRecord::Civil(ahead)
+            }
             _ if rng.chance(0.5) => {
                 writer.command("unmount").unwrap();
                 FlightRecord::Command("unmount".to_owned())
@@ -301,7 +308,7 @@ impl Driver for Logged {
                     *self.digest.borrow_mut() = Some((value, events));
                     return None;
                 }
-                FlightRecord::Command(_) => {}
+                FlightRecord::Command(_) | FlightRecord::Civil(_) => {}
             }
         }
     }

@@ -157,7 +157,7 @@ struct Part {
 }
 
 /// The device and the inode number of a file.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Identity {
     device: (u32, u32),
     ino: u64,

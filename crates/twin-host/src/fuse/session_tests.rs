@@ -75,7 +75,7 @@ struct Notes(RefCell<Vec<String>>);
 
 impl FlightLog for Notes {
     fn started(&self, _: Time) {}
-    fn parked(&self, _: Time) {
+    fn parked(&self, _: Time, _: Time) {
         self.0.borrow_mut().push("parked".into());
     }
     fn arrived(&self, request: &Request) {

@@ -88,6 +88,10 @@ impl Decoder {
         self.get(column::NUMBER)
     }
 
+    pub(crate) fn signed(&mut self) -> Result<i64> {
+        self.get_delta(column::NUMBER, 0).map(|value| value as i64)
+    }
+
     pub(crate) fn number32(&mut self) -> Result<u32> {
         self.get32(column::NUMBER)
     }

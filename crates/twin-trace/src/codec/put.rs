@@ -85,6 +85,10 @@ impl Encoder {
         put(&mut self.columns[column::NUMBER], value);
     }
 
+    pub(crate) fn signed(&mut self, value: i64) {
+        put_delta(&mut self.columns[column::NUMBER], value as u64, 0);
+    }
+
     pub(crate) fn reply_number(&mut self, value: u64) {
         put(&mut self.columns[column::REPLY], value);
     }

@@ -34,6 +34,14 @@ pub(super) fn put_park(encoder: &mut Encoder, at_ns: Nanos) {
     encoder.time(at_ns);
 }
 
+/// A park with this flag is none, but says how far civil time is ahead.
+const CIVIL: u8 = 1;
+
+pub(super) fn put_civil(encoder: &mut Encoder, ahead: i64) {
+    encoder.tag(tag::PARK, CIVIL);
+    encoder.signed(ahead);
+}
+
 pub(super) fn put_digest(encoder: &mut Encoder, value: u64, events: u64) {
     encoder.tag(tag::DIGEST, 0);
     encoder.content(&value.to_le_bytes());
@@ -140,6 +148,7 @@ pub(super) fn get(decoder: &mut Decoder, start: Time, code: u8, flags: u8) -> Re
             };
             FlightRecord::Complete { io, at_submit, result }
         }
+        tag::PARK if flags & CIVIL != 0 => FlightRecord::Civil(decoder.signed()?),
         tag::PARK => FlightRecord::Park(start + decoder.time()?),
         tag::DIGEST => {
             let mut value = [0; 8];

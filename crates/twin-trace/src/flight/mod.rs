@@ -43,6 +43,9 @@ pub enum FlightRecord {
     },
     /// Another input from outside, in the host's words ("unmount").
     Command(String),
+    /// From the next park on civil time is so many nanoseconds ahead of the run's; at the start it is
+    /// the same.
+    Civil(i64),
     /// The driver let the run continue at this time.
     Park(Time),
     /// The run's event digest when all ready tasks had run and before the driver parked. The last
@@ -115,6 +118,8 @@ pub struct FlightWriter<W: Write> {
     start: Time,
     /// The time of the last park.
     now: Time,
+    /// How far civil time is ahead of it.
+    ahead_ns: i64,
     contents: bool,
 }
 
@@ -132,7 +137,7 @@ impl<W: Write> FlightWriter<W> {
         let text = settings.to_owned();
         let header = Header { kind: Kind::Flight, start, seed, traits, text };
         let framed = Framed::new(out, &header, Kind::Flight)?;
-        Ok(FlightWriter { framed, start, now: start, contents })
+        Ok(FlightWriter { framed, start, now: start, ahead_ns: 0, contents })
     }
 
     /// A request enters the core.
@@ -155,6 +160,18 @@ impl<W: Write> FlightWriter<W> {
     /// Another input comes from outside.
     pub fn command(&mut self, text: &str) -> Result<(), TraceError> {
         self.framed.add(None, |encoder| codec::put_command(encoder, text))
+    }
+
+    /// From the next park on civil time is `ahead_ns` nanoseconds ahead of the run's. Adds a record
+    /// only if that has changed.
+    pub fn civil(&mut self, ahead_ns: i64) -> Result<(), TraceError> {
+        if std::mem::replace(&mut self.ahead_ns, ahead_ns) == ahead_ns {
+            return Ok(());
+        }
+        self.framed.add(None, |encoder| {
+            codec::put_civil(encoder, ahead_ns);
+            Ok(())
+        })
     }
 
     /// The driver lets the run continue at this time.
