@@ -95,6 +95,14 @@ impl Features {
         }
     }
 
+    /// True if a client may collect writes and keep the times of files meanwhile, as the kernel above a
+    /// mount does: whatever it accepts on its own account can be stored later, apart from room and a file
+    /// beyond the largest. Otherwise each write and each time has to be asked for, so that the client sees
+    /// what is refused, and what is stored in place of what it asked for.
+    pub fn lets_clients_collect(&self) -> bool {
+        self.holes && self.nanoseconds && self.seconds == (i64::MIN, i64::MAX)
+    }
+
     /// Fails if inodes have no extended attributes.
     pub(crate) fn need_attributes(&self) -> Result<()> {
         match self.extended_attributes {

@@ -45,6 +45,8 @@ pub struct MountOptions {
     pub kernel_checks: bool,
     /// Mount read-only.
     pub read_only: bool,
+    /// Say that reading sets no access times (`noatime`), as is true of all that keeps them itself.
+    pub no_access_times: bool,
     /// The limit on dirty bytes in the kernel's page cache. Only the superuser may change the
     /// default of the kernel.
     pub collected_bytes: u64,
@@ -60,6 +62,7 @@ impl Default for MountOptions {
             allow_other: rustix::process::geteuid().is_root(),
             kernel_checks: true,
             read_only: false,
+            no_access_times: false,
             read_ahead: 1 << 20,
             collected_bytes: 64 << 20,
         }
@@ -253,7 +256,9 @@ fn mount_here(dir: &Path, options: &MountOptions) -> Result<OwnedFd, MountError>
     ];
     data.extend(flags_of(options));
     let data = std::ffi::CString::new(data.join(",")).unwrap_or_default();
-    let flags = if options.read_only { MountFlags::RDONLY } else { MountFlags::empty() };
+    let mut flags = MountFlags::empty();
+    flags.set(MountFlags::RDONLY, options.read_only);
+    flags.set(MountFlags::NOATIME, options.no_access_times);
     rustix::mount::mount(options.source.as_str(), dir, MOUNT_TYPE, flags, Some(data.as_c_str()))
         .map_err(|errno| MountError::Refused {
             dir: dir.into(),
@@ -273,6 +278,9 @@ fn ask_helper(dir: &Path, options: &MountOptions) -> Result<OwnedFd, MountError>
     flags.push(format!("subtype={SUBTYPE}"));
     if options.read_only {
         flags.push("ro".into());
+    }
+    if options.no_access_times {
+        flags.push("noatime".into());
     }
     let child = Command::new(HELPER)
         .arg("-o")

@@ -171,7 +171,7 @@ fn serve_opened(
     flight: Option<Rc<FlightRecorder<File>>>,
     (trace, slot, nfs): (Option<Trace>, Rc<OnceCell<Recording>>, Option<Running>),
 ) -> Result<(), String> {
-    let options = session_options(args);
+    let options = session_options(args, &volume);
     let closing = volume.clone();
     let words = Rc::clone(&place.words);
     volume.core().on_stop(move |error| {
@@ -252,9 +252,10 @@ fn collects_writes(args: &Mount) -> bool {
 }
 
 /// What the kernel may do and keep. What clients of NFS change too it must ask for each time.
-fn session_options(args: &Mount) -> SessionOptions {
+fn session_options(args: &Mount, volume: &OpenVolume) -> SessionOptions {
+    let features = &volume.core().features;
     let options = SessionOptions {
-        writeback_cache: collects_writes(args),
+        writeback_cache: collects_writes(args) && features.lets_clients_collect(),
         // An open may be refused.
         count_opens: args.file_types,
         ..SessionOptions::default()
@@ -365,6 +366,8 @@ fn place(
     let mount_options = MountOptions {
         source: args.image.display().to_string(),
         read_only,
+        // A volume keeps the times of what is read to those who set them.
+        no_access_times: true,
         allow_other: args.allow_other || MountOptions::default().allow_other,
         collected_bytes: twin_fs::collected_bytes(limit_bytes.unwrap_or(u64::MAX)),
         ..MountOptions::default()
