@@ -307,6 +307,30 @@ impl Ffs {
         self.write_file(core, inode, with_inode).await
     }
 
+    /// Sends the data of a file that is about to take the name of another. A transaction of a journal
+    /// waits for all data under way. Where the name is written before the operation replies, the file is
+    /// written before. Where names are written some time later, the data is at least not later than they
+    /// are.
+    pub(crate) async fn write_before_replace(
+        &self,
+        core: &Rc<Core>,
+        source: &Rc<Inode>,
+    ) -> Result<()> {
+        core.check_writable()?;
+        if self.journal.is_none() && self.ordering.names() == Wait::InOrder {
+            let _shared = source.lock.read().await;
+            return match source.frames.has_dirty() {
+                true => self.write_file(core, source, true).await,
+                false => Ok(()),
+            };
+        }
+        let numbers = self.send_data(core, source, Origin::WriteBack).await?;
+        if self.journal.is_none() {
+            self.writes.wait(&numbers).await;
+        }
+        core.check_writable()
+    }
+
     /// fsync with a journal: the data of the file goes to its place, all metadata to the journal.
     async fn fsync_journal(
         &self,

@@ -232,6 +232,10 @@ impl Layout for Ffs {
         }
     }
 
+    async fn before_replace(&self, core: &Rc<Core>, source: &Rc<Inode>) -> Result<()> {
+        self.write_before_replace(core, source).await
+    }
+
     async fn fsync(&self, core: &Rc<Core>, inode: &Rc<Inode>, data_only: bool) -> Result<()> {
         self.fsync_file(core, inode, data_only).await
     }

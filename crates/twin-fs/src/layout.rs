@@ -194,6 +194,14 @@ pub trait Layout: Sized + 'static {
         Ok(())
     }
 
+    /// Called before a file takes the name of another one: starts to write the data of `source`, in such
+    /// a way that the name is never durable without it. Then the name leads to the old bytes or to the
+    /// new ones after a crash, although nobody asked for that with an fsync (ext4's rule,
+    /// `auto_da_alloc`). A layout that writes names and data in one step has nothing to do.
+    async fn before_replace(&self, _core: &Rc<Core>, _source: &Rc<Inode>) -> Result<()> {
+        Ok(())
+    }
+
     /// True if the flusher has work.
     fn has_dirty(&self, core: &Core) -> bool {
         core.dirty_inode_count() > 0

@@ -173,6 +173,25 @@ pub enum RenameMode {
     Exchange,
     /// The old name becomes a whiteout: a character device 0, 0 (RENAME_WHITEOUT).
     Whiteout,
+    /// As [`Whiteout`](Self::Whiteout), and an existing target is an error.
+    WhiteoutNoReplace,
+}
+
+impl RenameMode {
+    /// True if an existing target is an error.
+    pub fn needs_new_name(self) -> bool {
+        matches!(self, RenameMode::NoReplace | RenameMode::WhiteoutNoReplace)
+    }
+
+    /// True if the source takes the place of an existing target, which loses its name.
+    pub fn replaces(self) -> bool {
+        matches!(self, RenameMode::Replace | RenameMode::Whiteout)
+    }
+
+    /// True if the old name becomes a whiteout.
+    pub fn leaves_whiteout(self) -> bool {
+        matches!(self, RenameMode::Whiteout | RenameMode::WhiteoutNoReplace)
+    }
 }
 
 /// The modes of `fallocate`.
@@ -180,14 +199,15 @@ pub enum RenameMode {
 pub enum Fallocate {
     /// Reserve room, so that writes to the range cannot fail for want of it.
     Allocate {
-        /// Do not extend the file.
+        /// Do not extend the file. A range that goes beyond the end is then not supported, because no
+        /// layout has blocks there.
         keep_size: bool,
     },
     /// Make a hole; the length of the file stays.
     PunchHole,
-    /// Make the range read as zeros.
+    /// Make the range read as zeros, and reserve room for it.
     ZeroRange {
-        /// Do not extend the file.
+        /// Do not extend the file, as for [`Allocate`](Self::Allocate).
         keep_size: bool,
     },
 }
@@ -254,6 +274,9 @@ pub enum Op {
     Read { ino: Ino, off: u64, len: u32 },
     /// Writes all of the data and returns the number of bytes.
     Write { ino: Ino, off: u64, data: Data },
+    /// Writes all of the data behind the end that the file has then, whoever else appends, and
+    /// returns the number of bytes. `off` is the end that the client knew, which is only recorded.
+    Append { ino: Ino, off: u64, data: Data },
     /// Writes data that the front end's own cache collected from earlier writes; returns the number
     /// of bytes. Times and set-id bits stay: the front end changed them when the writes were made,
     /// and sends them with [`Op::SetAttr`].
@@ -286,6 +309,17 @@ pub enum Op {
 }
 
 impl Op {
+    /// The file, place and data of an operation that writes data. The place of an append is the one
+    /// that its client expected.
+    pub fn written(&self) -> Option<(Ino, u64, &Data)> {
+        match self {
+            Op::Write { ino, off, data }
+            | Op::WriteBack { ino, off, data }
+            | Op::Append { ino, off, data } => Some((*ino, *off, data)),
+            _ => None,
+        }
+    }
+
     /// True if it changes the volume, so that a volume which takes no changes refuses it. References
     /// and opens do not count as changes, nor does making durable what was changed before.
     ///
@@ -303,6 +337,7 @@ impl Op {
             | Op::Link { .. }
             | Op::Write { .. }
             | Op::WriteBack { .. }
+            | Op::Append { .. }
             | Op::SetXattr { .. }
             | Op::RemoveXattr { .. }
             | Op::Fallocate { .. } => true,
@@ -483,6 +518,11 @@ pub trait FileSystem: 'static {
         Vec::new()
     }
 
+    /// What a name leads to, as far as that is known without waiting. The call changes nothing.
+    fn peek(&self, _dir: Ino, _name: &[u8]) -> Peeked {
+        Peeked::Unknown
+    }
+
     /// An inode as it is now, if that is known without waiting. The call adds no reference, and is
     /// no operation of a client.
     fn known(&self, _ino: Ino) -> Option<LookupEntry> {
@@ -494,6 +534,17 @@ pub trait FileSystem: 'static {
     fn execute_aside(&self, request: Request) -> impl Future<Output = Result<Reply>> {
         self.execute(request)
     }
+}
+
+/// What is known of a name. See [`FileSystem::peek`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Peeked {
+    /// Nothing.
+    Unknown,
+    /// There is no such name.
+    Absent,
+    /// It leads to this inode.
+    LeadsTo(Ino),
 }
 
 impl<F: FileSystem> FileSystem for std::rc::Rc<F> {
@@ -511,6 +562,10 @@ impl<F: FileSystem> FileSystem for std::rc::Rc<F> {
 
     fn held(&self) -> Vec<Ino> {
         (**self).held()
+    }
+
+    fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
+        (**self).peek(dir, name)
     }
 
     fn known(&self, ino: Ino) -> Option<LookupEntry> {

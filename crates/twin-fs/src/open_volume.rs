@@ -18,7 +18,8 @@ use crate::nvram::Nvram;
 use crate::running::Execution;
 use crate::volume::Volume;
 use crate::{
-    FileSystem, Ino, LogStatus, LookupEntry, Reply, Request, Result, Room, SpaceMap, VolumeStat,
+    FileSystem, Ino, LogStatus, LookupEntry, Peeked, Reply, Request, Result, Room, SpaceMap,
+    VolumeStat,
 };
 
 /// The functions of a [`Volume`] that do not depend on the type of its layout.
@@ -57,6 +58,9 @@ pub trait AnyVolume: Any {
 
     /// See [`FileSystem::held`].
     fn held(&self) -> Vec<Ino>;
+
+    /// See [`FileSystem::peek`].
+    fn peek(&self, dir: Ino, name: &[u8]) -> Peeked;
 
     /// See [`FileSystem::known`].
     fn known(&self, ino: Ino) -> Option<LookupEntry>;
@@ -115,6 +119,10 @@ impl<L: Layout> AnyVolume for Volume<L> {
 
     fn held(&self) -> Vec<Ino> {
         FileSystem::held(self)
+    }
+
+    fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
+        FileSystem::peek(self, dir, name)
     }
 
     fn known(&self, ino: Ino) -> Option<LookupEntry> {
@@ -191,6 +199,10 @@ impl FileSystem for OpenVolume {
 
     fn held(&self) -> Vec<Ino> {
         self.0.held()
+    }
+
+    fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
+        self.0.peek(dir, name)
     }
 
     fn known(&self, ino: Ino) -> Option<LookupEntry> {

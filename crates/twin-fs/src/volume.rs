@@ -16,7 +16,7 @@ use crate::layout::{Layout, Picked};
 use crate::ops::Operations;
 use crate::running::{Execution, Runners};
 use crate::write_back::WriteBack;
-use crate::{FileSystem, FsError, Ino, LookupEntry, Reply, Request, Result, Room};
+use crate::{FileSystem, FsError, Ino, LookupEntry, Peeked, Reply, Request, Result, Room};
 
 /// How often everything is written before operations have to wait for a still volume.
 const EARLY_SYNCS: u32 = 3;
@@ -181,6 +181,10 @@ impl<L: Layout> FileSystem for Volume<L> {
 
     fn held(&self) -> Vec<Ino> {
         self.core.held()
+    }
+
+    fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
+        self.ops.peek(dir, name)
     }
 
     fn known(&self, ino: Ino) -> Option<LookupEntry> {

@@ -12,8 +12,8 @@ use twin_rt::{ClockOnly, Rt};
 use crate::geometry::{Geometry, Ptr, UNWRITTEN};
 use crate::{
     Core, Cpu, Data, Dirty, Fallocate, Features, FileSystem, FsError, Ino, Inode, Layout, Need, Op,
-    Picked, ROOT_INO, Reply, Request, Result, Room, SetAttr, SetTime, Settings, SpaceMap,
-    Timestamp, Volume, VolumeStat, mode,
+    Peeked, Picked, ROOT_INO, RenameMode, Reply, Request, Result, Room, SetAttr, SetTime, Settings,
+    SpaceMap, Timestamp, Volume, VolumeStat, mode,
 };
 
 /// The minimal layout. It only picks inode numbers, of which `last` was the latest, and records
@@ -23,6 +23,8 @@ struct InMemory {
     last: Cell<Ino>,
     is_full: Cell<bool>,
     orphans: RefCell<BTreeSet<Ino>>,
+    /// The files that were about to take the names of others.
+    replacing: RefCell<Vec<Ino>>,
 }
 
 impl Layout for InMemory {
@@ -68,6 +70,11 @@ impl Layout for InMemory {
 
     async fn admit(&self, _: &Rc<Core>, _bytes: u64, _: Need) -> Result<()> {
         if self.is_full.get() { Err(FsError::NoSpace) } else { Ok(()) }
+    }
+
+    async fn before_replace(&self, _: &Rc<Core>, source: &Rc<Inode>) -> Result<()> {
+        self.replacing.borrow_mut().push(source.ino);
+        Ok(())
     }
 
     fn has_dirty(&self, _: &Core) -> bool {
@@ -123,11 +130,14 @@ struct World {
 
 impl World {
     fn new(change: impl FnOnce(Features) -> Features) -> World {
+        World::with(change, Settings::default())
+    }
+
+    fn with(change: impl FnOnce(Features) -> Features, settings: Settings) -> World {
         let rt = Rt::new(ClockOnly::default(), 1);
         let geometry = Geometry::classic(4096, 1024);
         let features = change(Features::of(&geometry));
         let device = Rc::new(MemDisk::new(1 << 20));
-        let settings = Settings::default();
         let core =
             Core::new(rt.clone(), device, Cpu::none(), geometry, features, settings).unwrap();
         let layout = InMemory { last: Cell::new(ROOT_INO), ..InMemory::default() };
@@ -250,4 +260,142 @@ fn a_directory_shows_its_entries_and_no_device_number() {
     let device = Op::MakeNode { dir: ROOT_INO, name, mode: mode::CHAR | 0o600, rdev: 0x501 };
     let Ok(Reply::Entry(entry)) = w.op(device) else { panic!("a device") };
     assert_eq!((entry.attr.rdev, root.d.borrow().entries), (0x501, 2));
+}
+
+impl World {
+    fn append(&self, ino: Ino, expected: u64, byte: u8, len: usize) -> Result<Reply> {
+        let data = Data::Bytes(Bytes::copy_of(&vec![byte; len]));
+        self.op(Op::Append { ino, off: expected, data })
+    }
+
+    fn bytes(&self, ino: Ino) -> Vec<u8> {
+        match self.op(Op::Read { ino, off: 0, len: 100_000 }) {
+            Ok(Reply::Data(blocks)) => blocks.iter().flat_map(|b| b.to_bytes().to_vec()).collect(),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn rename(&self, from: &str, to: &str, mode: RenameMode) -> Result<Reply> {
+        let (name, to_name) = (from.as_bytes().into(), to.as_bytes().into());
+        self.op(Op::Rename { dir: ROOT_INO, name, to_dir: ROOT_INO, to_name, mode })
+    }
+}
+
+#[test]
+fn an_append_goes_behind_the_end_that_the_file_has_then() {
+    // Two clients that both believe the file to be empty, as a kernel beside a server does: the second
+    // one wrote over what the first one had appended.
+    let w = World::new(|features| features);
+    let ino = w.create("log");
+    assert_eq!(w.append(ino, 0, 1, 3), Ok(Reply::Written(3)));
+    assert_eq!(w.write(ino, 3, 4), Ok(Reply::Written(4)));
+    assert_eq!(w.append(ino, 3, 2, 2), Ok(Reply::Written(2)));
+    assert_eq!(w.append(ino, 1 << 40, 3, 9000), Ok(Reply::Written(9000)));
+    let mut expected = vec![1, 1, 1, 7, 7, 7, 7, 2, 2];
+    expected.extend([3; 9000]);
+    assert_eq!((w.attr(ino).size, w.bytes(ino)), (9009, expected));
+}
+
+#[test]
+fn an_append_fails_only_where_it_would_end() {
+    let w = World::new(|features| Features { file_bytes_max: 10, ..features });
+    let ino = w.create("log");
+    // What the client expected does not matter.
+    assert_eq!(w.append(ino, u64::MAX, 1, 9), Ok(Reply::Written(9)));
+    assert_eq!(w.append(ino, 0, 1, 2), Err(FsError::FileTooBig));
+    assert_eq!(w.write(ino, 10, 1), Err(FsError::FileTooBig));
+    assert_eq!((w.attr(ino).size, w.append(ino, 0, 1, 1)), (9, Ok(Reply::Written(1))));
+}
+
+#[test]
+fn room_beyond_an_end_that_stays_is_refused_before_anything_is_changed() {
+    // It was answered with success, and the write into it then found the volume full.
+    let w = World::new(|features| features);
+    let ino = w.create("a");
+    assert_eq!(w.write(ino, 0, 5000), Ok(Reply::Written(5000)));
+    let before = w.attr(ino);
+    let allocate = |off, len, mode| w.op(Op::Fallocate { ino, off, len, mode });
+    for (off, len) in [(5000, 1), (0, 5001), (4999, 2), (8192, 4096), (1 << 30, 4096)] {
+        for mode in
+            [Fallocate::Allocate { keep_size: true }, Fallocate::ZeroRange { keep_size: true }]
+        {
+            let reply = allocate(off, len, mode);
+            assert!(is_unsupported(&reply), "{off} {len} {mode:?}: {reply:?}");
+        }
+    }
+    assert_eq!((w.attr(ino), w.bytes(ino)), (before, vec![7; 5000]));
+    // A hole needs no room, wherever it is.
+    assert_eq!(allocate(8192, 4096, Fallocate::PunchHole), Ok(Reply::Done));
+    assert_eq!(allocate(0, 5000, Fallocate::Allocate { keep_size: true }), Ok(Reply::Done));
+}
+
+#[test]
+fn a_range_that_was_made_zero_has_its_room() {
+    let w = World::new(|features| features);
+    let ino = w.create("a");
+    let size = Some(5 * 4096);
+    assert!(w.op(Op::SetAttr { ino, set: SetAttr { size, ..SetAttr::default() } }).is_ok());
+    assert_eq!(w.write(ino, 4096, 4096), Ok(Reply::Written(4096)));
+    assert_eq!(w.attr(ino).blocks, 8);
+    let mode = Fallocate::ZeroRange { keep_size: true };
+    assert_eq!(w.op(Op::Fallocate { ino, off: 100, len: 8000, mode }), Ok(Reply::Done));
+    // Two blocks, the first of which was a hole; the end of the second one was not meant.
+    let mut expected = vec![0; 8100];
+    expected.extend([7; 92]);
+    expected.resize(5 * 4096, 0);
+    assert_eq!((w.attr(ino).blocks, w.bytes(ino)), (16, expected));
+    let mode = Fallocate::ZeroRange { keep_size: false };
+    assert_eq!(w.op(Op::Fallocate { ino, off: 0, len: 6 * 4096, mode }), Ok(Reply::Done));
+    assert_eq!((w.attr(ino).blocks, w.bytes(ino)), (48, vec![0; 6 * 4096]));
+}
+
+#[test]
+fn a_whiteout_that_must_replace_nothing_replaces_nothing() {
+    let w = World::new(|features| features);
+    let ino = w.create("a");
+    w.create("c");
+    let how = RenameMode::WhiteoutNoReplace;
+    assert_eq!(w.rename("a", "c", how), Err(FsError::Exists));
+    assert_eq!(w.rename("a", "b", how), Ok(Reply::Done));
+    let found = |name: &str| match w.op(Op::Lookup { dir: ROOT_INO, name: name.as_bytes().into() })
+    {
+        Ok(Reply::Entry(entry)) => (entry.attr.ino, entry.attr.mode & mode::TYPE),
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(found("b"), (ino, mode::REGULAR));
+    assert_eq!(found("a").1, mode::CHAR);
+}
+
+#[test]
+fn data_is_written_before_a_file_takes_the_place_of_another() {
+    // An editor's or a package manager's rename without an fsync: after a crash the name was empty.
+    for settings in [Settings::default(), Settings::default().mounted()] {
+        let asks = settings.durable_within_ns.is_some();
+        let w = World::with(|features| features, settings);
+        let inos = ["a", "b", "c"].map(|name| w.create(name));
+        let name = (*b"d").into();
+        assert!(w.op(Op::MakeDir { dir: ROOT_INO, name, mode: 0o755 }).is_ok());
+        for (from, to, mode) in [
+            ("a", "new", RenameMode::Replace),
+            ("new", "a", RenameMode::NoReplace),
+            ("a", "b", RenameMode::Exchange),
+            ("c", "d/", RenameMode::Replace),
+        ] {
+            let _ = w.rename(from, to, mode);
+        }
+        assert_eq!(*w.volume.layout.replacing.borrow(), []);
+        assert_eq!(w.rename("c", "a", RenameMode::Replace), Ok(Reply::Done));
+        let expected: &[Ino] = if asks { &inos[2..] } else { &[] };
+        assert_eq!(*w.volume.layout.replacing.borrow(), expected);
+    }
+}
+
+#[test]
+fn a_name_is_known_without_waiting_while_its_directory_is_in_memory() {
+    let w = World::new(|features| features);
+    let ino = w.create("a");
+    let peek = |name: &[u8]| w.volume.peek(ROOT_INO, name);
+    assert_eq!((peek(b"a"), peek(b"b")), (Peeked::LeadsTo(ino), Peeked::Absent));
+    assert_eq!(w.volume.peek(ino, b"a"), Peeked::Unknown);
+    assert_eq!(w.volume.peek(12_345, b"a"), Peeked::Unknown);
 }

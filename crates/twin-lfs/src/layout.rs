@@ -219,6 +219,16 @@ impl Layout for Lfs {
         Some(self.log_in_memory(core))
     }
 
+    /// A log write has names and data of one instant, except those of files that a flush policy writes
+    /// alone.
+    async fn before_replace(&self, core: &Rc<Core>, source: &Rc<Inode>) -> Result<()> {
+        if !source.is_dirty() || !self.stands_alone(source) {
+            return Ok(());
+        }
+        let chosen = [Chosen { inode: Rc::clone(source), blocks: None }];
+        self.write_files(core, &chosen).await
+    }
+
     async fn fsync(&self, core: &Rc<Core>, inode: &Rc<Inode>, _data_only: bool) -> Result<()> {
         if self.settings.lazy_fsync {
             return self.wait_written(core, self.progress.last()).await;

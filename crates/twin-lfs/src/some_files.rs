@@ -56,7 +56,7 @@ impl Lfs {
 
     /// True if nothing but the content and the attributes of a file differ from the device. See the
     /// module.
-    fn stands_alone(&self, inode: &Inode) -> bool {
+    pub(crate) fn stands_alone(&self, inode: &Inode) -> bool {
         let state = InodeState::of(inode);
         let exists = state.map_block().is_some_and(|anchor| {
             matches!(self.entry_in(&anchor, inode.ino), ImapEntry::Used { at, .. } if at != 0)

@@ -158,6 +158,21 @@ impl Content {
         }
     }
 
+    /// As [`zero`](Self::zero), but the blocks stay.
+    pub(super) fn clear(&mut self, grain: &Grain, size: u64, off: u64, end: u64) {
+        let end = end.min(size);
+        let touched = blocks_of(grain.block_size, off, end);
+        let touched: Vec<u64> = self.blocks.range(touched).map(|(lbn, _)| *lbn).collect();
+        for lbn in touched {
+            let part = part_in(grain.block_size, lbn, off, end);
+            if !self.inline && part == part_in(grain.block_size, lbn, 0, size) {
+                self.blocks.insert(lbn, Block::Zero(grain.block_size as u32));
+            } else {
+                self.zero_part(grain, lbn, part);
+            }
+        }
+    }
+
     /// Turns the holes in a range into blocks of zeros.
     pub(super) fn fill(&mut self, grain: &Grain, off: u64, end: u64) {
         if !self.inline {

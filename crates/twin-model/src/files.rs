@@ -104,13 +104,18 @@ impl ModelFs {
             Fallocate::PunchHole => true,
         };
         let new_size = |size: u64| if keep_size { size } else { size.max(end) };
-        let fill = self.settings.promised_is_data;
+        if how != Fallocate::PunchHole && keep_size && end > self.inode(ino)?.attr.size {
+            return Err(FsError::NotSupported("blocks beyond the end of a file"));
+        }
+        let fill = self.settings.promised_is_data && how != Fallocate::PunchHole;
         self.change(call, ino, true, new_size, |content, grain, size| {
-            if !matches!(how, Fallocate::Allocate { .. }) {
-                content.zero(grain, size, off, end);
+            match how {
+                Fallocate::Allocate { .. } => {}
+                Fallocate::ZeroRange { .. } if fill => content.clear(grain, size, off, end),
+                _ => content.zero(grain, size, off, end),
             }
             content.set_size(grain, size, new_size(size));
-            if fill && matches!(how, Fallocate::Allocate { .. }) {
+            if fill {
                 content.fill(grain, off, end.min(new_size(size)));
             }
         });

@@ -252,6 +252,10 @@ impl ModelFs {
             Op::Release { ino } => self.release(*ino),
             Op::Read { ino, off, len } => self.read(*ino, *off, *len),
             Op::Write { ino, off, data } => self.write(call, *ino, *off, data, true),
+            Op::Append { ino, data, .. } => {
+                let size = self.inode(*ino)?.attr.size;
+                self.write(call, *ino, size, data, true)
+            }
             Op::WriteBack { ino, off, data } => self.write(call, *ino, *off, data, false),
             Op::Fsync { ino, .. } => self.inode(*ino).map(|_| Reply::Done),
             Op::ReadDir { dir, cookie, max_bytes, plus } => {

@@ -333,13 +333,13 @@ impl ModelFs {
         self.check_search(call, dir).and(self.check_search(call, to_dir))?;
         match (is_dot(name), is_dot(to_name), how) {
             (false, false, _) => {}
-            (false, true, RenameMode::NoReplace) => return Err(FsError::Exists),
+            (false, true, how) if how.needs_new_name() => return Err(FsError::Exists),
             _ => return Err(FsError::Invalid("a dot cannot be renamed")),
         }
         let source = self.find(dir, name)?.1.ok_or(FsError::NotFound)?;
         let (_, target) = self.find(to_dir, to_name)?;
         match (how, target) {
-            (RenameMode::NoReplace, Some(_)) => return Err(FsError::Exists),
+            (how, Some(_)) if how.needs_new_name() => return Err(FsError::Exists),
             (RenameMode::Exchange, None) => return Err(FsError::NotFound),
             _ => {}
         }
@@ -426,7 +426,7 @@ impl ModelFs {
                 self.unlink_inode(target, now);
             }
         }
-        if how == RenameMode::Whiteout {
+        if how.leaves_whiteout() {
             let ino = self.next_provisional;
             self.next_provisional += 1;
             self.make_inode(call, dir, ino, mode::CHAR, Body::Special);

@@ -84,7 +84,9 @@ fn odd(rng: &mut Rng) -> u64 {
 /// Changes a field of an operation to an odd number.
 fn twist(op: &mut Op, rng: &mut Rng) {
     match op {
-        Op::Write { ino, off, data } | Op::WriteBack { ino, off, data } => match rng.below(3) {
+        Op::Write { ino, off, data }
+        | Op::WriteBack { ino, off, data }
+        | Op::Append { ino, off, data } => match rng.below(3) {
             0 => *ino = odd(rng),
             1 => *off = odd(rng),
             _ => *data = Data::Synthetic(odd(rng)),

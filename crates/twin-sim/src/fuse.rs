@@ -52,10 +52,7 @@ impl<F: FileSystem> FileSystem for Fuse<F> {
         if matches!(request.op, Op::Open { .. } | Op::Release { .. } | Op::Forget { .. }) {
             return self.inner.execute(request).await;
         }
-        let sent = match &request.op {
-            Op::Write { data, .. } | Op::WriteBack { data, .. } => Data::len(data),
-            _ => 0,
-        };
+        let sent = request.op.written().map_or(0, |(_, _, data)| Data::len(data));
         let (way, serve) = (self.costs.transit_ns / 2, self.costs.serve_ns / 2);
         self.rt.sleep(way).await;
         self.cpu.occupy(serve + self.copy_ns(sent)).await;

@@ -290,7 +290,7 @@ impl Verb {
             Op::Open { .. } => Verb::Open,
             Op::Release { .. } => Verb::Release,
             Op::Read { .. } => Verb::Read,
-            Op::Write { .. } | Op::WriteBack { .. } => Verb::Write,
+            Op::Write { .. } | Op::WriteBack { .. } | Op::Append { .. } => Verb::Write,
             Op::Fsync { .. } => Verb::Fsync,
             Op::ReadDir { .. } => Verb::ReadDir,
             Op::StatFs => Verb::StatFs,
@@ -328,6 +328,7 @@ pub(crate) fn inos(op: &mut Op) -> (Option<&mut Ino>, Option<&mut Ino>) {
         | Op::Read { ino, .. }
         | Op::Write { ino, .. }
         | Op::WriteBack { ino, .. }
+        | Op::Append { ino, .. }
         | Op::Fsync { ino, .. }
         | Op::Access { ino, .. }
         | Op::SetXattr { ino, .. }

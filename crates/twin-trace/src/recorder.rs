@@ -14,8 +14,8 @@ use std::io::Write;
 use std::rc::Rc;
 
 use twin_fs::{
-    Attr, DirEntry, FileSystem, FsError, Ino, LookupEntry, Name, Op, ROOT_INO, Reply, Request,
-    Room, Timestamp,
+    Attr, DirEntry, FileSystem, FsError, Ino, LookupEntry, Name, Op, Peeked, ROOT_INO, Reply,
+    Request, Room, Timestamp,
 };
 use twin_rt::{FixedHasher, FixedMap, FixedSet, Rt, Time};
 
@@ -218,6 +218,10 @@ impl<F: FileSystem, W: Write + 'static> FileSystem for Recorder<F, W> {
 
     fn held(&self) -> Vec<Ino> {
         self.inner.held()
+    }
+
+    fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
+        self.inner.peek(dir, name)
     }
 
     fn known(&self, ino: Ino) -> Option<LookupEntry> {

@@ -15,15 +15,18 @@ fn open(bytes: &[u8]) -> Reader<&[u8]> {
     Reader::new(bytes).unwrap()
 }
 
-/// Turns every other write into a write from write-back.
+/// Turns every third write into a write from write-back, and every third one into an append.
 fn write_some_back(records: &mut [Record]) {
-    let mut late = false;
+    let mut nth = 0;
     for record in records {
         let Record::Request { request, .. } = record else { continue };
         if let Op::Write { ino, off, data } = &request.op {
-            late = !late;
-            if late {
-                request.op = Op::WriteBack { ino: *ino, off: *off, data: data.clone() };
+            let (ino, off, data) = (*ino, *off, data.clone());
+            nth += 1;
+            match nth % 3 {
+                0 => request.op = Op::WriteBack { ino, off, data },
+                1 => request.op = Op::Append { ino, off, data },
+                _ => {}
             }
         }
     }

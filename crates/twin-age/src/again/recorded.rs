@@ -180,6 +180,7 @@ pub(super) fn ino_of(op: &mut Op) -> Option<&mut Ino> {
         | Op::Read { ino, .. }
         | Op::Write { ino, .. }
         | Op::WriteBack { ino, .. }
+        | Op::Append { ino, .. }
         | Op::Fsync { ino, .. }
         | Op::Access { ino, .. }
         | Op::SetXattr { ino, .. }
@@ -236,6 +237,7 @@ fn changes(op: &Op) -> bool {
             | Op::Link { .. }
             | Op::Write { .. }
             | Op::WriteBack { .. }
+            | Op::Append { .. }
             | Op::SetXattr { .. }
             | Op::RemoveXattr { .. }
             | Op::Fallocate { .. }
@@ -623,7 +625,9 @@ impl Recorded {
     fn resize(&mut self, op: &mut Op) {
         let mut from = 0;
         let grown = match &*op {
-            Op::Write { off, data, .. } | Op::WriteBack { off, data, .. } => {
+            Op::Write { off, data, .. }
+            | Op::WriteBack { off, data, .. }
+            | Op::Append { off, data, .. } => {
                 from = *off;
                 off.saturating_add(data.len())
             }
@@ -641,7 +645,7 @@ impl Recorded {
         };
         let Some(ino) = ino_of(op).copied() else { return };
         if let Some(object) = self.objects.get_mut(&ino) {
-            if matches!(op, Op::Write { .. } | Op::WriteBack { .. }) || set.is_some() {
+            if op.written().is_some() || set.is_some() {
                 object.changed_ns = Some(self.at_ns);
             }
             let hole = from.max(set.unwrap_or(0)).saturating_sub(object.size);

@@ -1,13 +1,18 @@
-//! Allocating blocks for holes of a file, and punching holes.
+//! Allocating blocks for holes of a file, making ranges zero, and punching holes.
 //!
 //! Long changes are made in several steps, so that none of them makes too much dirty at once. The
 //! times and the length change in one of these steps: the first one of an allocation, the last one
 //! of a punch.
+//!
+//! What an allocation promises, that later writes find room, it must keep. No layout has blocks beyond
+//! the end of a file, so there it promises nothing: a range that goes beyond an end that is to stay is
+//! refused before anything is changed.
 
+use std::ops::Range;
 use std::rc::Rc;
 
 use twin_cache::Lbn;
-use twin_disk::Origin;
+use twin_disk::{Block, Origin};
 
 use super::seek::next_mapped;
 use super::{Effect, Files};
@@ -32,7 +37,7 @@ impl<L: Layout> Files<L> {
     ) -> Result<()> {
         let end = off.checked_add(len).filter(|&e| e <= self.core.features.file_bytes_max);
         let end = end.ok_or(FsError::FileTooBig)?;
-        self.core.features.need_holes(!matches!(what, Fallocate::Allocate { .. }))?;
+        self.core.features.need_holes(what == Fallocate::PunchHole)?;
         if inode.d.borrow().is_damaged() {
             // What is lost would read as zeros afterwards.
             return Err(FsError::inconsistent(format!(
@@ -41,6 +46,12 @@ impl<L: Layout> Files<L> {
             )));
         }
         let size = inode.d.borrow().size;
+        if let Fallocate::Allocate { keep_size: true } | Fallocate::ZeroRange { keep_size: true } =
+            what
+            && end > size
+        {
+            return Err(FsError::NotSupported("no layout reserves room beyond the end of a file"));
+        }
         let longer = match what {
             Fallocate::PunchHole => None,
             Fallocate::Allocate { keep_size } | Fallocate::ZeroRange { keep_size } => {
@@ -55,11 +66,15 @@ impl<L: Layout> Files<L> {
             Some(new_size) => self.extend_now(inode, new_size, effect),
             None => effect(),
         };
-        if let Fallocate::Allocate { .. } = what {
-            let new_size = longer.unwrap_or(size);
-            self.allocate(inode, off, end.min(new_size), new_size, &seen).await?;
-        } else {
-            self.punch(inode, off, end.min(size), version, &seen).await?;
+        match what {
+            Fallocate::PunchHole => self.punch(inode, off, end.min(size), version, &seen).await?,
+            Fallocate::Allocate { .. } => {
+                self.allocate(inode, off, end, longer.unwrap_or(size), &seen).await?;
+            }
+            Fallocate::ZeroRange { .. } => {
+                self.allocate(inode, off, end, longer.unwrap_or(size), &seen).await?;
+                self.zero(inode, off..end.min(size), size, version).await?;
+            }
         }
         drop(tail);
         Ok(())
@@ -145,6 +160,51 @@ impl<L: Layout> Files<L> {
                     self.dirty_data(inode, &frame, size);
                 }
             }
+            first = stop;
+        }
+        Ok(())
+    }
+
+    /// Makes the bytes of a range zero in a file that had `old_size` bytes and has blocks throughout the
+    /// range.
+    async fn zero(
+        &self,
+        inode: &Rc<Inode>,
+        range: Range<u64>,
+        old_size: u64,
+        version: u64,
+    ) -> Result<()> {
+        let block = u64::from(self.core.geometry.block_size);
+        let (off, end) = (range.start, range.end);
+        if off >= end {
+            return Ok(());
+        }
+        if inode.d.borrow().is_inline() {
+            let _admission = self.admit_small(Need::Grow).await?;
+            inode.d.borrow_mut().inline[off as usize..end as usize].fill(0);
+            self.core.mark_inode_dirty(inode);
+            self.core.note_change();
+            return Ok(());
+        }
+        let (mut first, last) = (off / block, end.div_ceil(block));
+        while first < last {
+            let stop = last.min(first + STEP_BLOCKS);
+            let _admission = self.admit((stop - first + 4) * block, Need::Grow).await?;
+            let _held =
+                self.load_for_write(inode, off.max(first * block), end.min(stop * block)).await?;
+            let size = inode.d.borrow().size;
+            for lbn in first..stop {
+                let cut = off > lbn * block || end < ((lbn + 1) * block).min(old_size);
+                let frame = self.frame_for_change(inode, lbn);
+                let from = off.max(lbn * block) - lbn * block;
+                let to = end.min((lbn + 1) * block) - lbn * block;
+                frame.change(|b| match cut {
+                    true => self.zero_data(inode, b, lbn, from..to, version),
+                    false => *b = Block::Zero(block as u32),
+                });
+                self.dirty_data(inode, &frame, size);
+            }
+            self.core.note_change();
             first = stop;
         }
         Ok(())

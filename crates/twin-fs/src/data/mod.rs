@@ -32,6 +32,15 @@ use crate::{FsError, Ino, Result};
 /// fails the file is not changed.
 pub(crate) type Effect<'a> = &'a dyn Fn() -> Result<()>;
 
+/// The place of a write.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Place {
+    /// At this offset.
+    At(u64),
+    /// Behind the end that the file has at the write.
+    End,
+}
+
 /// The operations on the data of files. See the module.
 pub(crate) struct Files<L> {
     core: Rc<Core>,

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Origin, Stamp};
 
-use super::Files;
+use super::{Files, Place};
 use crate::dinode::INLINE;
 use crate::geometry::Parent;
 use crate::inodes::Inode;
@@ -17,12 +17,12 @@ use crate::reading::Overwrite;
 use crate::{Cred, Data, FsError, Result, Work, mode, perm};
 
 impl<L: Layout> Files<L> {
-    /// Writes all of `data` at `off`. It takes the inode's lock. `version` is the version of the
+    /// Writes all of `data` at `place`. It takes the inode's lock. `version` is the version of the
     /// stamps of synthetic data. Without credentials in `by`, times and set-id bits stay.
     pub(crate) async fn write(
         &self,
         inode: &Rc<Inode>,
-        off: u64,
+        place: Place,
         data: &Data,
         version: u64,
         by: Option<&Cred>,
@@ -32,9 +32,19 @@ impl<L: Layout> Files<L> {
         if len == 0 {
             return Ok(0);
         }
-        let end = off.checked_add(len).filter(|&end| end <= self.core.features.file_bytes_max);
-        let end = end.ok_or(FsError::FileTooBig)?;
+        let most = self.core.features.file_bytes_max;
+        if let Place::At(off) = place
+            && off.checked_add(len).is_none_or(|end| end > most)
+        {
+            return Err(FsError::FileTooBig);
+        }
         let _alone = inode.lock.write().await;
+        // The lock is held until the data is in place, so the end of the file stays where it is.
+        let off = match place {
+            Place::At(off) => off,
+            Place::End => inode.d.borrow().size,
+        };
+        let end = off.checked_add(len).filter(|&end| end <= most).ok_or(FsError::FileTooBig)?;
         let block = u64::from(geometry.block_size);
         let skips = off / block > geometry.blocks_for(inode.d.borrow().size);
         self.core.features.need_holes(skips && !self.fits_inline(inode, end))?;
@@ -186,7 +196,7 @@ impl<L: Layout> Files<L> {
     pub(crate) async fn write_by_block(
         &self,
         inode: &Rc<Inode>,
-        off: u64,
+        place: Place,
         data: &Data,
         version: u64,
         by: Option<&Cred>,
@@ -194,10 +204,13 @@ impl<L: Layout> Files<L> {
         let block = u64::from(self.core.geometry.block_size);
         let mut done = 0;
         while done < data.len() {
-            let at = off + done;
+            let (at, piece) = match place {
+                Place::At(off) => (off.saturating_add(done), Place::At(off.saturating_add(done))),
+                Place::End => (inode.d.borrow().size, Place::End),
+            };
             let n = (block - at % block).min(data.len() - done);
             self.core.cpu.charge(Work::Block).await;
-            self.write(inode, at, &data.part(done, n), version, by).await?;
+            self.write(inode, piece, &data.part(done, n), version, by).await?;
             done += n;
         }
         Ok(done)

@@ -13,10 +13,11 @@ use super::Directories;
 use super::blocks::with_bytes;
 use super::index::{self, Frames, StepError};
 use super::name_hash;
+use crate::core::Core;
 use crate::dinode::{Dinode, HIDDEN};
 use crate::inodes::Inode;
 use crate::layout::{Layout, Need};
-use crate::{FsError, Result};
+use crate::{FsError, Ino, Result};
 
 /// A directory of this many blocks gets an index, if the layout has indexes.
 pub(super) const INDEX_FROM_BLOCKS: u64 = 4;
@@ -53,6 +54,20 @@ impl Frames for Overlay {
     }
 }
 
+/// The blocks of an index that are in memory, as they are.
+struct Resident<'a>(&'a Core, &'a Inode);
+
+impl Frames for Resident<'_> {
+    fn read<R>(&self, lbn: u64, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let frame = self.0.cache.peek(&self.1.frames, lbn as Lbn).filter(|f| f.is_valid())?;
+        Some(with_bytes(&frame, f))
+    }
+
+    fn write<R>(&mut self, _lbn: u64, _f: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
+        None
+    }
+}
+
 /// A change of an index: a name that is added or removed, and the directory block that contains it.
 pub(super) struct IndexChange<'a> {
     pub(super) name: &'a [u8],
@@ -79,6 +94,16 @@ impl IndexChange<'_> {
 }
 
 impl<L: Layout> Directories<L> {
+    /// The blocks of a directory that may have a name, by the index with this number; `None` if not all
+    /// that it takes to know is in memory.
+    pub(super) fn peek_index(&self, index_ino: Ino, name: &[u8]) -> Option<Vec<u64>> {
+        let index = self.core.cached_inode(index_ino)?;
+        let frames = Resident(&self.core, &index);
+        let header = index::header(&frames).ok()?;
+        let places = index::lookup(&frames, name_hash(header.key, name)).ok()?;
+        Some(places.into_iter().map(u64::from).collect())
+    }
+
     /// Runs a step on an index and loads the blocks that it asks for.
     pub(super) async fn drive<T>(
         &self,

@@ -17,10 +17,13 @@ use super::index_file::{IndexChange, IndexPlan, IndexStep, Overlay};
 use super::name_hash;
 use crate::inodes::Inode;
 use crate::layout::Layout;
-use crate::{FsError, Ino, NAME_MAX, Result, Timestamp, Work};
+use crate::{FsError, Ino, NAME_MAX, Peeked, Result, Timestamp, Work};
 
 /// The most blocks with room that a directory remembers.
 const ROOM_HINTS: usize = 64;
+
+/// The most blocks of a directory that [`Directories::peek`] looks at.
+const MOST_PEEKED: u64 = 64;
 
 /// A name that was found, and the block that contains it.
 pub(crate) struct Hit {
@@ -81,6 +84,34 @@ impl<L: Layout> Directories<L> {
             }
         }
         Ok(None)
+    }
+
+    /// What a name leads to, as far as blocks that are in memory tell. Of a large directory without an
+    /// index only the last blocks are looked at, to which names are added.
+    pub(crate) fn peek(&self, dir: &Inode, name: &[u8]) -> Peeked {
+        let index_ino = dir.d.borrow().index_ino;
+        let blocks = self.dir_blocks(dir);
+        let first = blocks.saturating_sub(MOST_PEEKED);
+        let (places, mut complete): (Vec<u64>, bool) = match index_ino {
+            0 => ((first..blocks).rev().collect(), first == 0),
+            _ => match self.peek_index(index_ino, name) {
+                Some(places) => (places.into_iter().filter(|&lbn| lbn < blocks).collect(), true),
+                None => return Peeked::Unknown,
+            },
+        };
+        for lbn in places {
+            let frame = self.core.cache.peek(&dir.frames, lbn as Lbn).filter(|f| f.is_valid());
+            let Some(frame) = frame else {
+                complete = false;
+                continue;
+            };
+            let len = self.dir_len(dir, lbn);
+            let format = self.core.features.directories;
+            if let Some(found) = with_bytes(&frame, |bytes| format.find(&bytes[..len], name)) {
+                return Peeked::LeadsTo(found.ino);
+            }
+        }
+        if complete { Peeked::Absent } else { Peeked::Unknown }
     }
 
     async fn find_in(&self, dir: &Inode, lbn: u64, name: &[u8]) -> Result<Option<Hit>> {

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::Operations;
+use crate::data::Place;
 use crate::data::read::read;
 use crate::data::seek::seek;
 use crate::inodes::Inode;
@@ -106,15 +107,15 @@ impl<L: Layout> Operations<L> {
     pub(crate) async fn op_write(
         &self,
         ino: Ino,
-        off: u64,
+        place: Place,
         data: &Data,
         by: Option<&Cred>,
         id: u64,
     ) -> Result<Reply> {
         let inode = self.regular(ino).await?;
         let written = match self.core.reading.is_some() {
-            true => self.files.write_by_block(&inode, off, data, id, by).await?,
-            false => self.files.write(&inode, off, data, id, by).await?,
+            true => self.files.write_by_block(&inode, place, data, id, by).await?,
+            false => self.files.write(&inode, place, data, id, by).await?,
         };
         Ok(Reply::Written(written))
     }

@@ -21,13 +21,13 @@ use std::rc::Rc;
 use twin_rt::RwLock;
 
 use crate::core::Core;
-use crate::data::Files;
+use crate::data::{Files, Place};
 use crate::dir::Directories;
 use crate::file_type::streams::Streams;
 use crate::inodes::Inode;
 use crate::layout::Layout;
 use crate::orphans::Orphans;
-use crate::{Ino, LookupEntry, Op, OpKind, Reply, Request, Result, Work, perm};
+use crate::{Ino, LookupEntry, Op, OpKind, Peeked, Reply, Request, Result, Work, perm};
 
 /// The operations on a volume, and the layers that they work on.
 pub(crate) struct Operations<L> {
@@ -79,6 +79,14 @@ impl<L: Layout> Operations<L> {
         LookupEntry { attr: inode.attr(), generation: inode.d.borrow().generation }
     }
 
+    /// See [`FileSystem::peek`](crate::FileSystem::peek).
+    pub(crate) fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
+        match self.core.cached_inode(dir) {
+            Some(inode) if inode.d.borrow().is_dir() => self.dirs.peek(&inode, name),
+            _ => Peeked::Unknown,
+        }
+    }
+
     /// Executes one request.
     pub(crate) async fn run(&self, request: Request) -> Result<Reply> {
         let Request { id, cred, op, .. } = request;
@@ -111,8 +119,15 @@ impl<L: Layout> Operations<L> {
             }
             Op::Release { ino } => self.op_release(ino).await,
             Op::Read { ino, off, len } => self.op_read(ino, off, len).await,
-            Op::Write { ino, off, data } => self.op_write(ino, off, &data, Some(&cred), id).await,
-            Op::WriteBack { ino, off, data } => self.op_write(ino, off, &data, None, id).await,
+            Op::Write { ino, off, data } => {
+                self.op_write(ino, Place::At(off), &data, Some(&cred), id).await
+            }
+            Op::Append { ino, data, .. } => {
+                self.op_write(ino, Place::End, &data, Some(&cred), id).await
+            }
+            Op::WriteBack { ino, off, data } => {
+                self.op_write(ino, Place::At(off), &data, None, id).await
+            }
             Op::Fsync { ino, data_only } => self.op_fsync(ino, data_only).await,
             Op::ReadDir { dir, cookie, max_bytes, plus } => {
                 self.op_read_dir(dir, cookie, max_bytes, plus).await
@@ -150,7 +165,7 @@ fn kind_of(op: &Op) -> OpKind {
         Op::Rename { .. } | Op::Link { .. } => OpKind::Rename,
         Op::Open { .. } | Op::Release { .. } => OpKind::Open,
         Op::Read { .. } => OpKind::Read,
-        Op::Write { .. } | Op::WriteBack { .. } => OpKind::Write,
+        Op::Write { .. } | Op::Append { .. } | Op::WriteBack { .. } => OpKind::Write,
         Op::GetAttr { .. } | Op::SetAttr { .. } | Op::Access { .. } => OpKind::Attr,
         Op::ReadDir { .. } => OpKind::ReadDir,
         Op::Fsync { .. } | Op::Sync => OpKind::Sync,

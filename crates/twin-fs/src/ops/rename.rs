@@ -36,7 +36,7 @@ fn check_dots(from: &[u8], to: &[u8], how: RenameMode) -> Result<()> {
     let is_dot = |name: &[u8]| matches!(name, b"." | b"..");
     match (is_dot(from), is_dot(to), how) {
         (false, false, _) => Ok(()),
-        (false, true, RenameMode::NoReplace) => Err(FsError::Exists),
+        (false, true, how) if how.needs_new_name() => Err(FsError::Exists),
         _ => Err(FsError::Invalid("a dot cannot be renamed")),
     }
 }
@@ -61,9 +61,9 @@ impl<L: Layout> Operations<L> {
             let _second = if from.0 == to.0 { None } else { Some(second.lock.write().await) };
             let done = self.rename_locked(&from_dir, from.1, &to_dir, to.1, how, cred).await?;
             if let Some(done) = &done {
-                let whiteout = match how {
-                    RenameMode::Whiteout => self.dirs.find(&from_dir, from.1).await?,
-                    _ => None,
+                let whiteout = match how.leaves_whiteout() {
+                    true => self.dirs.find(&from_dir, from.1).await?,
+                    false => None,
                 };
                 let whiteout = match whiteout {
                     Some(hit) => Some(self.files.inode(hit.ino).await?),
@@ -123,7 +123,7 @@ impl<L: Layout> Operations<L> {
             None => None,
         };
         match (&target, how) {
-            (Some(_), RenameMode::NoReplace) => return Err(FsError::Exists),
+            (Some(_), how) if how.needs_new_name() => return Err(FsError::Exists),
             (None, RenameMode::Exchange) => return Err(FsError::NotFound),
             _ => {}
         }
@@ -156,16 +156,35 @@ impl<L: Layout> Operations<L> {
             Some((inode, _)) => self.parent_hit(inode, target_moves).await?,
             None => None,
         };
+        if let Some((inode, _)) = &target {
+            self.write_replacement(&source, inode, how).await?;
+        }
         let mut renamed = RenameOutcome { source: Rc::clone(&source), target: None, gone: None };
         renamed.target = target.as_ref().map(|(inode, _)| Rc::clone(inode));
         let m =
             Move { from, to, source, source_hit, target, to_name, source_parent, target_parent };
         renamed.gone = match how {
             RenameMode::Exchange => self.exchange(m).await,
-            RenameMode::Whiteout => self.whiteout(m, from_name, cred).await,
+            how if how.leaves_whiteout() => self.whiteout(m, from_name, cred).await,
             _ => self.replace(m, from_name, None).await,
         }?;
         Ok(Some(renamed))
+    }
+
+    /// Has the data of a file written that takes the name of another one, for clients that expect
+    /// changes to be durable soon without asking: they would not ask before such a rename either.
+    async fn write_replacement(
+        &self,
+        source: &Rc<Inode>,
+        target: &Rc<Inode>,
+        how: RenameMode,
+    ) -> Result<()> {
+        let is_file = |inode: &Rc<Inode>| inode.d.borrow().kind() == mode::REGULAR;
+        let asked = self.core.settings.durable_within_ns.is_some() && how.replaces();
+        match asked && is_file(source) && is_file(target) {
+            true => self.layout.before_replace(&self.core, source).await,
+            false => Ok(()),
+        }
     }
 
     /// The `..` entry of an inode, if it is a directory and moves to another parent.

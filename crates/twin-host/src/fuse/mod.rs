@@ -28,6 +28,7 @@ mod negotiate;
 mod options;
 mod parse;
 mod porter;
+mod replacement;
 mod reply;
 mod reply_batch;
 mod serve;

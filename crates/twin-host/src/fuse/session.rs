@@ -33,9 +33,10 @@ use super::negotiate::negotiate;
 use super::options::{Agreed, SessionOptions};
 use super::parse::parse;
 use super::porter::tell_stale;
+use super::replacement::{Replacement, replacement};
 use super::reply::{Answer, Terms, encode, negative_entry, own_attr, own_open, prime_entry};
 use super::reply_batch::ReplyBatch;
-use super::translate::{Expect, Plan, node, plan, write_op};
+use super::translate::{Expect, Plan, WriteHow, node, plan, write_op};
 use crate::host::{Host, Source, Watch};
 use crate::offload::offload;
 use crate::zeros::push_zeros;
@@ -389,11 +390,11 @@ impl<F: FileSystem> Inner<F> {
                 return;
             }
         };
-        if let Plan::Write { cred, ino, off, len, late, stale } = planned {
+        if let Plan::Write { cred, ino, off, len, how, stale } = planned {
             let data = self.take_data(buf, len);
             self.in_packet.set(true);
-            let expect = Expect::Written { stale, late };
-            self.enter(&header, cred, write_op(ino, off, data, late), expect);
+            let expect = Expect::Written { stale, late: how == WriteHow::Late };
+            self.enter(&header, cred, write_op(ino, off, data, how), expect);
             self.in_packet.set(false);
             return;
         }
@@ -424,6 +425,16 @@ impl<F: FileSystem> Inner<F> {
             {
                 let node = matches!(op, Op::Seek { .. }).then_some(header.nodeid);
                 self.fetch(node, Waiter::Enter { header: *header, cred, op, expect });
+            }
+            // The file that gets the name may have pages in the kernel.
+            Plan::Ask(cred, op @ Op::Rename { .. }, expect) if !self.fetcher.holds_nothing() => {
+                match replacement(&*self.fs, &op) {
+                    Replacement::None => self.enter(header, cred, op, expect),
+                    by => {
+                        let waiter = Waiter::Enter { header: *header, cred, op, expect };
+                        self.fetch(by.node(), waiter);
+                    }
+                }
             }
             Plan::Ask(cred, op, expect) => self.enter(header, cred, op, expect),
             Plan::Forget(ops) => {

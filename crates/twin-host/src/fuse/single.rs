@@ -11,7 +11,7 @@ use super::blanks::Blanks;
 use super::options::{Agreed, SessionOptions};
 use super::parse::parse;
 use super::reply::{Answer, Terms, encode};
-use super::translate::{Expect, Plan, plan, write_op};
+use super::translate::{Expect, Plan, WriteHow, plan, write_op};
 
 /// The operations that a packet of the kernel requests from the core. Empty if it needs none.
 ///
@@ -20,9 +20,9 @@ use super::translate::{Expect, Plan, plan, write_op};
 pub fn requests(packet: &[u8]) -> Result<Vec<(Cred, Op)>, String> {
     Ok(match planned(packet)?.1 {
         Plan::Ask(cred, op, _) => vec![(cred, op)],
-        Plan::Write { cred, ino, off, len, late, .. } => {
+        Plan::Write { cred, ino, off, len, how, .. } => {
             let data = Bytes::copy_of(&packet[abi::WRITE_HEAD..abi::WRITE_HEAD + len]);
-            vec![(cred, write_op(ino, off, data, late))]
+            vec![(cred, write_op(ino, off, data, how))]
         }
         Plan::Forget(ops) => ops.into_iter().map(|op| (Cred::root(), op)).collect(),
         _ => Vec::new(),
@@ -36,7 +36,7 @@ pub fn answer(packet: &[u8], reply: &mut Reply) -> Option<Vec<u8>> {
     let (header, plan) = planned(packet).ok()?;
     let expect = match plan {
         Plan::Ask(_, _, expect) => expect,
-        Plan::Write { late, stale, .. } => Expect::Written { stale, late },
+        Plan::Write { how, stale, .. } => Expect::Written { stale, late: how == WriteHow::Late },
         _ => return None,
     };
     let mut answer = Answer::new(Vec::new());

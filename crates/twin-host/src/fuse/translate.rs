@@ -59,12 +59,23 @@ pub(super) enum Expect {
     Ioctl,
 }
 
+/// Which operation a WRITE is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum WriteHow {
+    /// A client writes now.
+    Now,
+    /// A client appends now, and others may have done so since the kernel learned of the end.
+    Append,
+    /// The kernel writes what it collected.
+    Late,
+}
+
 /// How to treat a call.
 pub(super) enum Plan {
     /// Execute this operation.
     Ask(Cred, Op, Expect),
     /// Execute a WRITE, whose data is still in the packet.
-    Write { cred: Cred, ino: Ino, off: u64, len: usize, late: bool, stale: Option<u64> },
+    Write { cred: Cred, ino: Ino, off: u64, len: usize, how: WriteHow, stale: Option<u64> },
     /// Execute these operations, without replies.
     Forget(Vec<Op>),
     /// Answer at once with this error.
@@ -245,11 +256,23 @@ fn write_plan(
     let (ino, off, len) = (ino(header.nodeid)?, write.offset, write.size as usize);
     // Pages from the kernel's write-back cache, whose times the kernel sends itself.
     let late = agreed.writeback && write.write_flags & abi::write::CACHE != 0;
+    // A kernel that collects writes is the only one who knows where a file ends, so the place that it
+    // names is right. Any other kernel knows the end as it was told it last, and beside a server or
+    // above a mirrored directory others append too. (The flag is that of the open file. A single write
+    // that appends, or does not, by RWF_APPEND or RWF_NOAPPEND cannot be told from others.)
+    let append = !agreed.writeback
+        && write.write_flags & abi::write::CACHE == 0
+        && write.flags & libc::O_APPEND as u32 != 0;
+    let how = match (late, append) {
+        (true, _) => WriteHow::Late,
+        (false, true) => WriteHow::Append,
+        (false, false) => WriteHow::Now,
+    };
     // Such a kernel sends a write at once only if the file has set-id bits, and believes that they
     // remain until it asks for the attributes.
     let falls = agreed.writeback && write.write_flags & abi::write::KILL_SUIDGID != 0;
     let stale = falls.then_some(header.nodeid);
-    Ok(Plan::Write { cred, ino, off, len, late, stale })
+    Ok(Plan::Write { cred, ino, off, len, how, stale })
 }
 
 fn forget(forgets: &[(u64, u64)]) -> Plan {
@@ -398,12 +421,15 @@ fn set_attr(set: &abi::SetattrIn) -> SetAttr {
     }
 }
 
+const WHITEOUT_NOREPLACE: u32 = libc::RENAME_WHITEOUT | libc::RENAME_NOREPLACE;
+
 fn rename_mode(flags: u32) -> Result<RenameMode, Errno> {
     match flags {
         0 => Ok(RenameMode::Replace),
         libc::RENAME_NOREPLACE => Ok(RenameMode::NoReplace),
         libc::RENAME_EXCHANGE => Ok(RenameMode::Exchange),
         libc::RENAME_WHITEOUT => Ok(RenameMode::Whiteout),
+        WHITEOUT_NOREPLACE => Ok(RenameMode::WhiteoutNoReplace),
         _ => Err(Errno::INVAL),
     }
 }
@@ -439,9 +465,13 @@ fn seek_for(whence: u32) -> Result<SeekFor, Errno> {
 }
 
 /// The operation of a write, after its data was read.
-pub(super) fn write_op(ino: Ino, off: u64, data: twin_disk::Bytes, late: bool) -> Op {
+pub(super) fn write_op(ino: Ino, off: u64, data: twin_disk::Bytes, how: WriteHow) -> Op {
     let data = Data::Bytes(data);
-    if late { Op::WriteBack { ino, off, data } } else { Op::Write { ino, off, data } }
+    match how {
+        WriteHow::Now => Op::Write { ino, off, data },
+        WriteHow::Append => Op::Append { ino, off, data },
+        WriteHow::Late => Op::WriteBack { ino, off, data },
+    }
 }
 
 #[cfg(test)]
@@ -511,8 +541,27 @@ mod tests {
         ] {
             let write = abi::WriteIn { write_flags: flags, ..Default::default() };
             let plan = plan_of(opcode::WRITE, 5, &[write.as_bytes()], agreed);
-            let Plan::Write { late, stale, .. } = plan else { panic!() };
-            assert_eq!((late, stale), (is_late, is_stale.then_some(5)));
+            let Plan::Write { how, stale, .. } = plan else { panic!() };
+            assert_eq!((how == WriteHow::Late, stale), (is_late, is_stale.then_some(5)));
+        }
+    }
+
+    #[test]
+    fn an_append_is_one_unless_the_kernel_knows_the_end_better_than_we_do() {
+        let collects = Agreed { writeback: true, ..started() };
+        for (agreed, write_flags, flags, how) in [
+            (started(), 0, libc::O_APPEND, WriteHow::Append),
+            (started(), 0, libc::O_APPEND | libc::O_SYNC, WriteHow::Append),
+            (started(), 0, 0, WriteHow::Now),
+            // A page of mapped memory.
+            (started(), abi::write::CACHE, libc::O_APPEND, WriteHow::Now),
+            (collects, 0, libc::O_APPEND, WriteHow::Now),
+            (collects, abi::write::CACHE, libc::O_APPEND, WriteHow::Late),
+        ] {
+            let write = abi::WriteIn { write_flags, flags: flags as u32, ..Default::default() };
+            let plan = plan_of(opcode::WRITE, 5, &[write.as_bytes()], agreed);
+            let Plan::Write { how: planned, .. } = plan else { panic!() };
+            assert_eq!(planned, how);
         }
     }
 

@@ -1,10 +1,11 @@
 //! Operations on the data of files.
 
+use std::io::IoSlice;
 use std::os::fd::OwnedFd;
 use std::rc::Rc;
 
 use rustix::fs::{FallocateFlags, OFlags, SeekFrom};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 use twin_disk::{Block, Buf, Stamp};
 use twin_fs::{Data, Fallocate, Ino, Reply, Result, SeekFor};
 
@@ -90,7 +91,14 @@ impl Mirror {
         Ok(Reply::Data(vec![Block::Bytes(buf.freeze())]))
     }
 
-    pub(super) fn write(&self, id: u64, ino: Ino, off: u64, data: &Data) -> Result<Reply, Errno> {
+    /// Writes at an offset, or behind the end that the file has at that moment, whoever changes it.
+    pub(super) fn write(
+        &self,
+        id: u64,
+        ino: Ino,
+        off: Option<u64>,
+        data: &Data,
+    ) -> Result<Reply, Errno> {
         let file = self.writer(ino)?;
         let bytes = match data {
             Data::Bytes(bytes) => bytes.clone(),
@@ -102,7 +110,15 @@ impl Mirror {
         };
         let mut done = 0;
         while done < bytes.len() {
-            match rustix::io::pwrite(&*file, &bytes[done..], off + done as u64) {
+            let rest = &bytes[done..];
+            let written = match off {
+                Some(off) => rustix::io::pwrite(&*file, rest, off + done as u64),
+                None => {
+                    let pieces = [IoSlice::new(rest)];
+                    rustix::io::pwritev2(&*file, &pieces, 0, ReadWriteFlags::APPEND)
+                }
+            };
+            match written {
                 Ok(count) => done += count,
                 Err(Errno::INTR) => {}
                 // A partial write is a success.

@@ -110,8 +110,9 @@ impl Mirror {
             Op::Read { ino, off, len } => self.read(ino, off, len as usize),
             // The mirrored file system keeps times itself.
             Op::Write { ino, off, data } | Op::WriteBack { ino, off, data } => {
-                self.write(id, ino, off, &data)
+                self.write(id, ino, Some(off), &data)
             }
+            Op::Append { ino, data, .. } => self.write(id, ino, None, &data),
             Op::Fsync { ino, data_only } => self.fsync(ino, data_only),
             Op::Fallocate { ino, off, len, mode } => self.fallocate(ino, off, len, mode),
             Op::Seek { ino, off, what } => self.seek(ino, off, what),

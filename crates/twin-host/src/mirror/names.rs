@@ -105,6 +105,7 @@ impl Mirror {
             RenameMode::NoReplace => RenameFlags::NOREPLACE,
             RenameMode::Exchange => RenameFlags::EXCHANGE,
             RenameMode::Whiteout => RenameFlags::WHITEOUT,
+            RenameMode::WhiteoutNoReplace => RenameFlags::WHITEOUT | RenameFlags::NOREPLACE,
         };
         let (dir, to_dir) = (self.dir_fd(dir)?, self.dir_fd(to_dir)?);
         self.nodes.borrow_mut().hold_victim(&to_dir, to_name);

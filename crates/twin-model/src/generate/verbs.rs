@@ -357,6 +357,8 @@ impl Picker<'_> {
             0..13 => RenameMode::Replace,
             13..15 => RenameMode::NoReplace,
             15..19 => RenameMode::Exchange,
+            // No random number decides it, so that earlier seeds still give the same requests.
+            _ if to_name.len().is_multiple_of(2) => RenameMode::WhiteoutNoReplace,
             _ => RenameMode::Whiteout,
         };
         Op::Rename { dir, name, to_dir, to_name, mode }
@@ -382,7 +384,13 @@ impl Picker<'_> {
                 let len = self.len(4 * self.params.write_max) as u32;
                 Op::Read { ino, off: self.off(ino), len }
             }
-            Verb::Write => Op::Write { ino, off: self.off(ino), data: self.data() },
+            Verb::Write => {
+                let (off, data) = (self.off(ino), self.data());
+                match data.len() % 8 {
+                    7 => Op::Append { ino, off, data },
+                    _ => Op::Write { ino, off, data },
+                }
+            }
             Verb::Truncate => {
                 let much = self.world.written_bytes() > self.params.space_max;
                 let size = if much { 0 } else { self.off(ino) };

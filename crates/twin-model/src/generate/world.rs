@@ -257,6 +257,10 @@ impl World {
             (Op::Release { ino }, _) => {
                 self.change(*ino, |known| known.opens = known.opens.saturating_sub(1));
             }
+            (Op::Append { ino, data, .. }, _) => self.change(*ino, |known| {
+                known.size += data.len();
+                known.written += data.len();
+            }),
             (Op::Write { ino, off, data } | Op::WriteBack { ino, off, data }, _) => {
                 self.change(*ino, |known| {
                     known.size = known.size.max(off + data.len());
@@ -330,7 +334,8 @@ impl World {
                 | Op::Open { ino, .. }
                 | Op::Read { ino, .. }
                 | Op::Write { ino, .. }
-                | Op::WriteBack { ino, .. },
+                | Op::WriteBack { ino, .. }
+                | Op::Append { ino, .. },
                 FsError::Stale,
             ) => self.drop_inode(*ino),
             _ => {}

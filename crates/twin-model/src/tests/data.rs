@@ -169,14 +169,50 @@ fn punching_makes_holes_of_whole_blocks_and_changes_parts() {
 }
 
 #[test]
+fn an_append_goes_behind_the_end_whatever_its_client_expected() {
+    let mut b = Bench::bytes();
+    let f = b.file(ROOT, "f");
+    for (off, text) in [(0, "one"), (0, "two"), (99, "six")] {
+        let data = Data::Bytes(Bytes::copy_of(text.as_bytes()));
+        assert_eq!(b.ask(Op::Append { ino: f, off, data }), Ok(Reply::Written(3)));
+    }
+    assert_eq!((b.attr(f).size, b.read(f, 0, 99)), (9, b"onetwosix".to_vec()));
+}
+
+#[test]
+fn room_beyond_an_end_that_stays_is_refused() {
+    let mut b = Bench::bytes();
+    let f = b.file(ROOT, "f");
+    b.write(f, 0, &[1; 5000]);
+    for mode in [Fallocate::Allocate { keep_size: true }, Fallocate::ZeroRange { keep_size: true }]
+    {
+        let refused = b.ask(Op::Fallocate { ino: f, off: 4_999, len: 2, mode });
+        assert!(matches!(refused, Err(FsError::NotSupported(_))), "{refused:?}");
+        b.done(Op::Fallocate { ino: f, off: 0, len: 4_000, mode });
+    }
+}
+
+#[test]
+fn what_is_made_zero_keeps_its_room_where_promises_are_data() {
+    let mut b = Bench::new(Settings { promised_is_data: true, ..Settings::default() });
+    let f = b.file(ROOT, "f");
+    b.write(f, 4096, &[1; 4096]);
+    assert_eq!(b.attr(f).blocks, 8);
+    let mode = Fallocate::ZeroRange { keep_size: false };
+    b.done(Op::Fallocate { ino: f, off: 100, len: 12_188, mode });
+    assert_eq!((b.attr(f).size, b.attr(f).blocks), (12_288, 24));
+    assert_eq!(b.read(f, 0, 20_000), vec![0; 12_288]);
+}
+
+#[test]
 fn zeroing_may_extend_and_promising_leaves_holes() {
     let mut b = Bench::bytes();
     let f = b.file(ROOT, "f");
     b.write(f, 0, &[1; 5000]);
     let allocate = |off, len, mode| Op::Fallocate { ino: f, off, len, mode };
-    b.done(allocate(0, 9_000, Fallocate::Allocate { keep_size: true }));
+    b.done(allocate(0, 5_000, Fallocate::Allocate { keep_size: true }));
     assert_eq!(b.attr(f).size, 5000);
-    b.done(allocate(4_999, 5_001, Fallocate::ZeroRange { keep_size: true }));
+    b.done(allocate(4_999, 1, Fallocate::ZeroRange { keep_size: true }));
     assert_eq!((b.attr(f).size, b.read(f, 4_998, 9)), (5000, vec![1, 0]));
     b.done(allocate(4_998, 5_002, Fallocate::ZeroRange { keep_size: false }));
     let at = b.now();

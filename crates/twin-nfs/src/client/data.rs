@@ -102,14 +102,15 @@ impl Inner {
         self: &Rc<Self>,
         cred: &Cred,
         ino: Ino,
-        off: u64,
+        off: Option<u64>,
         data: Data,
     ) -> Result<u64> {
         let node = self.node(ino)?;
         let _alone = node.lock.write().await;
         let bytes = bytes_of(&data);
-        let end = off.checked_add(bytes.len() as u64).ok_or(FsError::FileTooBig)?;
         let size = self.believed(cred, &node).await?.size;
+        let off = off.unwrap_or(size);
+        let end = off.checked_add(bytes.len() as u64).ok_or(FsError::FileTooBig)?;
         *node.writer.borrow_mut() = cred.clone();
         self.unclean.borrow_mut().insert(ino, Rc::clone(&node));
         let mut at = off;

@@ -155,7 +155,11 @@ impl Inner {
             Op::Release { ino } => self.release(cred, ino).await.map(done),
             Op::Read { ino, off, len } => self.read(cred, ino, off, len).await,
             Op::Write { ino, off, data } | Op::WriteBack { ino, off, data } => {
-                self.write(cred, ino, off, data).await.map(Reply::Written)
+                self.write(cred, ino, Some(off), data).await.map(Reply::Written)
+            }
+            // The protocol has no appends: the client takes the end that it knows.
+            Op::Append { ino, data, .. } => {
+                self.write(cred, ino, None, data).await.map(Reply::Written)
             }
             Op::Fsync { ino, .. } => self.fsync(ino).await.map(done),
             Op::ReadDir { dir, cookie, max_bytes, plus } => {

@@ -348,7 +348,9 @@ impl<F: FileSystem> Kernel<F> {
         match mode {
             RenameMode::Exchange => _ = self.kept.borrow_mut().names.insert(old, replaced),
             // What is there now is asked for when somebody wants to know.
-            RenameMode::Whiteout => _ = self.kept.borrow_mut().names.remove(&old),
+            RenameMode::Whiteout | RenameMode::WhiteoutNoReplace => {
+                self.kept.borrow_mut().names.remove(&old);
+            }
             RenameMode::Replace | RenameMode::NoReplace => {
                 self.kept.borrow_mut().names.insert(old, None);
             }

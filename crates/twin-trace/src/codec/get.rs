@@ -10,7 +10,8 @@ use twin_fs::{
 use twin_rt::Nanos;
 
 use super::{
-    ClientCred, Context, MAX_GROUPS, MAX_NAME, MAX_VALUE, MAX_WHO, MAX_WRITE, column, outcome, tag,
+    APPEND, ClientCred, Context, MAX_GROUPS, MAX_NAME, MAX_VALUE, MAX_WHO, MAX_WRITE, column,
+    outcome, tag,
 };
 use crate::record::{DirOutcome, ErrorCode, Node, NodeAttr, Outcome, Verb};
 use crate::varint::{Bad, Cursor};
@@ -258,9 +259,14 @@ impl Decoder {
             Verb::Write => {
                 let (ino, off, len) = self.access(flag(0))?;
                 let data = self.data(len, flag(1))?;
-                match flag(2) {
-                    false => Op::Write { ino, off, data },
-                    true => Op::WriteBack { ino, off, data },
+                match (flag(2), off) {
+                    (false, _) => Op::Write { ino, off, data },
+                    (true, APPEND) => {
+                        let off = self.get(column::OFFSET)?;
+                        self.context.accessed(ino, off, len);
+                        Op::Append { ino, off, data }
+                    }
+                    (true, _) => Op::WriteBack { ino, off, data },
                 }
             }
             Verb::Fsync => Op::Fsync { ino: self.ino()?, data_only: flag(0) },
@@ -445,6 +451,7 @@ fn rename_mode(flags: u8) -> Result<RenameMode> {
         1 => Ok(RenameMode::NoReplace),
         2 => Ok(RenameMode::Exchange),
         3 => Ok(RenameMode::Whiteout),
+        4 => Ok(RenameMode::WhiteoutNoReplace),
         _ => Err("an unknown mode of renaming"),
     }
 }

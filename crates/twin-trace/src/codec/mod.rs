@@ -68,6 +68,8 @@ pub(crate) const MAX_NAME: u64 = 65_535;
 pub(crate) const MAX_VALUE: u64 = 1 << 20;
 /// The most bytes that one write may have.
 pub(crate) const MAX_WRITE: u64 = 1 << 32;
+/// The offset of what is written back that says that a write is an append.
+pub(crate) const APPEND: u64 = u64::MAX;
 /// The most supplementary groups of a client; further ones are dropped when it is written.
 pub(crate) const MAX_GROUPS: u64 = 1024;
 /// The most different clients in a frame.

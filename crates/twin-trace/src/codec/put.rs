@@ -6,7 +6,8 @@ use twin_fs::{
 use twin_rt::{FixedMap, Nanos};
 
 use super::{
-    ClientCred, Context, MAX_GROUPS, MAX_NAME, MAX_VALUE, MAX_WHO, MAX_WRITE, column, outcome, tag,
+    APPEND, ClientCred, Context, MAX_GROUPS, MAX_NAME, MAX_VALUE, MAX_WHO, MAX_WRITE, column,
+    outcome, tag,
 };
 use crate::record::{Node, Outcome, Verb};
 use crate::varint::{put, put_delta};
@@ -235,6 +236,11 @@ impl Encoder {
             Op::Read { ino, off, len } => self.access(code, 0, *ino, *off, u64::from(*len)),
             Op::Write { ino, off, data } => self.write(code, 0, *ino, *off, data),
             Op::WriteBack { ino, off, data } => self.write(code, LATE, *ino, *off, data),
+            Op::Append { ino, off, data } => {
+                self.write(code, LATE, *ino, APPEND, data);
+                put(&mut self.columns[column::OFFSET], *off);
+                self.context.accessed(*ino, *off, data.len());
+            }
             Op::Fsync { ino, data_only } => {
                 self.tag(code, u8::from(*data_only));
                 self.ino(*ino);
@@ -415,6 +421,7 @@ fn rename_code(mode: RenameMode) -> u8 {
         RenameMode::NoReplace => 1,
         RenameMode::Exchange => 2,
         RenameMode::Whiteout => 3,
+        RenameMode::WhiteoutNoReplace => 4,
     }
 }
 
@@ -465,11 +472,14 @@ fn check(op: &Op, contents: bool) -> Result<(), TooBig> {
         }
         Op::Write { data: Data::Bytes(bytes), .. }
         | Op::WriteBack { data: Data::Bytes(bytes), .. }
+        | Op::Append { data: Data::Bytes(bytes), .. }
             if contents =>
         {
             limit(bytes.len() as u64, crate::frame::MAX_RAW as u64 / 2)
         }
-        Op::Write { data, .. } | Op::WriteBack { data, .. } => limit(data.len(), MAX_WRITE),
+        Op::Write { data, .. } | Op::WriteBack { data, .. } | Op::Append { data, .. } => {
+            limit(data.len(), MAX_WRITE)
+        }
         _ => Ok(()),
     }
 }

@@ -132,6 +132,8 @@ pub(super) enum Ticket {
 pub(super) enum Change {
     /// These bytes now have this version.
     Put { off: u64, len: u64, version: u64, extends: bool },
+    /// So many bytes behind the end have this version.
+    Add { len: u64, version: u64 },
     /// The file has this length.
     Size(u64),
 }
@@ -188,7 +190,20 @@ impl Oracle {
         let Some(file) = self.files.get_mut(&ino) else { return };
         file.changing = file.changing.saturating_sub(1);
         let certain = alone && file.begun == begun && done;
+        let change = match change {
+            // Of an end that is not known all bytes before the known one may have been meant.
+            Change::Add { len, .. } if !certain || file.size_unknown => {
+                let end = file.size.saturating_add(len);
+                file.size_unknown |= !done;
+                Change::Put { off: 0, len: end, version: UNKNOWN, extends: true }
+            }
+            Change::Add { len, version } => {
+                Change::Put { off: file.size, len, version, extends: true }
+            }
+            change => change,
+        };
         match change {
+            Change::Add { .. } => unreachable!("it was given its place"),
             Change::Put { off, len, version, extends } => {
                 let end = off.saturating_add(len);
                 let end = if extends { end } else { end.min(file.size) };
@@ -301,6 +316,10 @@ fn change(id: u64, op: &Op) -> Option<(Ino, Change)> {
         Op::Write { ino, off, data } | Op::WriteBack { ino, off, data } => {
             let version = if matches!(data, Data::Synthetic(_)) { id } else { UNKNOWN };
             (*ino, Change::Put { off: *off, len: data.len(), version, extends: true })
+        }
+        Op::Append { ino, data, .. } => {
+            let version = if matches!(data, Data::Synthetic(_)) { id } else { UNKNOWN };
+            (*ino, Change::Add { len: data.len(), version })
         }
         Op::SetAttr { ino, set } => (*ino, Change::Size(set.size?)),
         Op::Open { ino, truncate: true, .. } => (*ino, Change::Size(0)),

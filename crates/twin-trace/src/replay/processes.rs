@@ -257,6 +257,7 @@ impl Processes {
             Op::Open { ino, .. }
             | Op::Write { ino, .. }
             | Op::WriteBack { ino, .. }
+            | Op::Append { ino, .. }
             | Op::SetAttr { ino, .. }
             | Op::Fsync { ino, .. }
             | Op::Fallocate { ino, .. } => drop(self.owners.insert(*ino, client)),
@@ -534,6 +535,7 @@ fn use_of_inode(op: &Op) -> Use {
     match op {
         Op::Write { .. }
         | Op::WriteBack { .. }
+        | Op::Append { .. }
         | Op::SetAttr { .. }
         | Op::Fallocate { .. }
         | Op::SetXattr { .. }

@@ -113,7 +113,7 @@ fn what(op: &Op) -> Option<&'static str> {
         _ => None,
     };
     match (op, Verb::of(op)) {
-        (Op::Write { data, .. } | Op::WriteBack { data, .. }, _) => {
+        (Op::Write { data, .. } | Op::WriteBack { data, .. } | Op::Append { data, .. }, _) => {
             by_size(data.len(), "write 4K", "write 128K")
         }
         (Op::Read { len, .. }, _) => by_size(u64::from(*len), "read 4K", "read 128K"),
