@@ -37,6 +37,7 @@ mod streams;
 mod sync;
 mod times;
 mod user;
+mod writers;
 
 use super::Scenario;
 
@@ -55,6 +56,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     sync::SCENARIO,
     holes::SCENARIO,
     startup::SCENARIO,
+    writers::SCENARIO,
     kernel::SCENARIO,
     events::SCENARIO,
     user::SCENARIO,
