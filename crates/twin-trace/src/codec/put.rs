@@ -234,13 +234,7 @@ impl Encoder {
                 self.ino(*ino);
             }
             Op::Read { ino, off, len } => self.access(code, 0, *ino, *off, u64::from(*len)),
-            Op::Write { ino, off, data } => self.write(code, 0, *ino, *off, data),
-            Op::WriteBack { ino, off, data } => self.write(code, LATE, *ino, *off, data),
-            Op::Append { ino, off, data } => {
-                self.write(code, LATE, *ino, APPEND, data);
-                put(&mut self.columns[column::OFFSET], *off);
-                self.context.accessed(*ino, *off, data.len());
-            }
+            Op::Write { .. } | Op::WriteBack { .. } | Op::Append { .. } => self.written(code, op),
             Op::Fsync { ino, data_only } => {
                 self.tag(code, u8::from(*data_only));
                 self.ino(*ino);
@@ -324,6 +318,19 @@ impl Encoder {
         }
         self.number(len);
         self.context.accessed(ino, off, len);
+    }
+
+    fn written(&mut self, code: u8, op: &Op) {
+        let Some((ino, off, data)) = op.written() else { return };
+        match op {
+            Op::WriteBack { .. } => self.write(code, LATE, ino, off, data),
+            Op::Append { .. } => {
+                self.write(code, LATE, ino, APPEND, data);
+                put(&mut self.columns[column::OFFSET], off);
+                self.context.accessed(ino, off, data.len());
+            }
+            _ => self.write(code, 0, ino, off, data),
+        }
     }
 
     fn write(&mut self, code: u8, late: u8, ino: Ino, off: u64, data: &Data) {

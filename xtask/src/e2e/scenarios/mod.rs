@@ -40,6 +40,7 @@ mod streams;
 mod sync;
 mod times;
 mod user;
+mod writers;
 
 use super::Scenario;
 
@@ -58,6 +59,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     sync::SCENARIO,
     holes::SCENARIO,
     startup::SCENARIO,
+    writers::SCENARIO,
     kernel::SCENARIO,
     events::SCENARIO,
     user::SCENARIO,
