@@ -30,7 +30,10 @@ type Story = (&'static str, bool, &'static str);
 
 const STORIES: &[Story] = &[
     // A limit on the size of files ended the daemon in the middle of a write.
-    ("file-size", true, r#"
+    (
+        "file-size",
+        true,
+        r#"
         volume
         if (ulimit -f 40000; "$T" mount v.img m) 2>why; then
             for i in 1 2 3 4 5; do head -c 9M /dev/zero > m/f$i; sync m/f$i; done
@@ -39,9 +42,13 @@ const STORIES: &[Story] = &[
         else
             grep -q 'ulimit -f' why || fail "refused without a reason: $(cat why)"
             mountpoint -q m && fail "refused, but mounted"; :
-        fi"#),
+        fi"#,
+    ),
     // A soft limit is raised; what a hard one would end does not start.
-    ("processor-time", false, r#"
+    (
+        "processor-time",
+        false,
+        r#"
         volume
         (ulimit -S -t 1; "$T" mount $PWD/v.img m)
         grep -q 'Max cpu time *unlimited' /proc/$(daemon)/limits || fail "the soft limit is left"
@@ -50,16 +57,24 @@ const STORIES: &[Story] = &[
             "$T" umount m
         else
             grep -q 'processor time, 60 s.*prlimit' why || fail "no reason: $(cat why)"
-        fi"#),
-    ("memory", false, r#"
+        fi"#,
+    ),
+    (
+        "memory",
+        false,
+        r#"
         volume
         if (ulimit -v 400000; "$T" mount v.img m) 2>why; then
             "$T" umount m
         else
             grep -q 'address space.*--memory' why || fail "no reason: $(cat why)"
-        fi"#),
+        fi"#,
+    ),
     // A signal that means something to other programs left a dead mount behind.
-    ("signals", false, r#"
+    (
+        "signals",
+        false,
+        r#"
         volume
         "$T" mount $PWD/v.img m; d=$(daemon)
         # All but those that end it (2, 15) and those that nobody can ignore (9, 19).
@@ -70,15 +85,23 @@ const STORIES: &[Story] = &[
         kill -TERM $d
         for i in $(seq 100); do mountpoint -q m || break; sleep .1; done
         mountpoint -q m && fail "SIGTERM does not end it"
-        while [ -e /proc/$d ]; do sleep .1; done; "$T" check -q v.img"#),
+        while [ -e /proc/$d ]; do sleep .1; done; "$T" check -q v.img"#,
+    ),
     // What the shell blocked or ignored counts for nothing.
-    ("masks", false, r#"
+    (
+        "masks",
+        false,
+        r#"
         volume
         (trap '' TERM INT HUP CHLD USR1; "$T" mount $PWD/v.img m); d=$(daemon)
         echo 1 > m/f; kill -TERM $d; while [ -e /proc/$d ]; do sleep .1; done
-        mountpoint -q m && fail "it is mounted still"; "$T" check -q v.img"#),
+        mountpoint -q m && fail "it is mounted still"; "$T" check -q v.img"#,
+    ),
     // An image was mounted as a file and as a loop device, and was destroyed.
-    ("loop", true, r#"
+    (
+        "loop",
+        true,
+        r#"
         volume; lo=$(losetup -f --show v.img); lo2=; trap 'umount -l m n || :; losetup -d $lo2 $lo || :' EXIT
         refused() { "$@" 2>why && fail "$* was not refused"; grep -q 'another process\|in use' why || fail "$(cat why)"; }
         "$T" mount v.img m
@@ -95,17 +118,25 @@ const STORIES: &[Story] = &[
         truncate -s 128M two.img; losetup -d $lo2; lo2=$(losetup -f --show --sizelimit 64M two.img)
         lo3=$(losetup -f --show -o 64M two.img)
         "$T" mkfs $lo2; "$T" mkfs $lo3; "$T" mount $lo2 m; "$T" mount $lo3 n; "$T" umount m; "$T" umount n
-        losetup -d $lo3"#),
+        losetup -d $lo3"#,
+    ),
     // Both fsync and umount succeeded, and then the image could not be opened.
-    ("cut", false, r#"
+    (
+        "cut",
+        false,
+        r#"
         volume
         "$T" mount v.img m; head -c 20M /dev/urandom > m/a; sync m/a
         truncate -s 8M v.img; echo more > m/b
         sync m/b 2>/dev/null && fail "what is not there was acknowledged"
         [ $(stat -c %s v.img) = 8388608 ] || fail "it was made long again"
-        "$T" umount m 2>why && fail "unmounted without a word"; grep -q 'stopped taking changes' why"#),
+        "$T" umount m 2>why && fail "unmounted without a word"; grep -q 'stopped taking changes' why"#,
+    ),
     // A recording on a full disk was lost without a word.
-    ("recording", true, r#"
+    (
+        "recording",
+        true,
+        r#"
         mkdir src m small; mount -t tmpfs -o size=12k none small
         trap 'umount -l m || :; umount -l small || :' EXIT
         (exec "$T" record --foreground --to small/t src m) 2>said & p=$!
@@ -116,21 +147,29 @@ const STORIES: &[Story] = &[
         [ $(ls src | wc -l) = 600 ] || fail "serving ended too"
         "$T" umount m 2>why && fail "umount says nothing"; grep -q 'recording of it had ended' why
         wait $p && fail "it ended with 0"
-        "$T" convert small/t -o t2 2>/dev/null || "$T" cache small/t >/dev/null || fail "no trace is left""#),
+        "$T" convert small/t -o t2 2>/dev/null || "$T" cache small/t >/dev/null || fail "no trace is left""#,
+    ),
     // Images could be read by everybody, with all files in them.
-    ("private", true, r#"
+    (
+        "private",
+        true,
+        r#"
         umask 022; volume; [ $(stat -c %a v.img) = 600 ] || fail "mode $(stat -c %a v.img)"
         "$T" mount v.img m; grep " $PWD/m " /proc/mounts | grep -q nosuid && fail "root's own is nosuid"; "$T" umount m
         "$T" mount -o nosuid,nodev v.img m; grep " $PWD/m " /proc/mounts | grep -q nosuid,nodev; "$T" umount m
         chown nobody v.img
         "$T" mount v.img m; grep " $PWD/m " /proc/mounts | grep -q nosuid,nodev || fail "trusted"; "$T" umount m
         "$T" mount -o suid,dev v.img m; grep " $PWD/m " /proc/mounts | grep -q nosuid && fail "not trusted"
-        "$T" umount m"#),
+        "$T" umount m"#,
+    ),
 ];
 
 fn run(bench: &Bench) -> Outcome {
     tools::need_fuse()?;
-    tools::need(bench, &[("losetup", "util-linux"), ("pgrep", "procps"), ("mkfs.ext4", "e2fsprogs")])?;
+    tools::need(
+        bench,
+        &[("losetup", "util-linux"), ("pgrep", "procps"), ("mkfs.ext4", "e2fsprogs")],
+    )?;
     let is_root = rustix::process::geteuid().is_root();
     let mut told = 0;
     for (name, needs_root, script) in STORIES {
