@@ -62,7 +62,7 @@ pub use flight::FlightRecorder;
 pub use guard::Guard;
 pub use host::{FlightLog, Host, HostDriver, HostOptions, Source, Watch};
 pub use interrupts::on_interrupt;
-pub use limits::take_limits;
+pub use limits::{file_size_limit, take_limits};
 pub use memory::keep_freed_buffers;
 pub use offload::{WorkPanicked, offload};
 pub use places::{Relation, relation};

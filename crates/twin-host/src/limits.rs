@@ -59,7 +59,7 @@ pub fn take_limits(memory: u64) -> Result<(), String> {
 }
 
 /// The largest file that this process may write, in bytes; `None` without a limit.
-pub(crate) fn file_size_limit() -> Option<u64> {
+pub fn file_size_limit() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }
 

@@ -367,13 +367,13 @@ impl Case<'_> {
             repaired.touched += u64::from(is_touched);
             repaired.hurt += u64::from(is_touched && !is_whole);
             let losses = [format!("inode {ino}:"), format!("inode {ino} (")];
-            let mut notes = report.notes.iter();
+            let is_named = |note: &String| losses.iter().any(|loss| note.starts_with(loss));
             // Without checksums a pointer that was changed may claim a block of any file.
             let claimed = losses.each_ref().map(|name| format!("double-use: {name}"));
             let says = |finding: &String| claimed.iter().any(|claimed| finding.contains(claimed));
             let claimed = report.findings.iter().any(says);
             let is_told = (claimed || !kept.opening.is_disjoint(self.hit))
-                && notes.any(|note| losses.iter().any(|loss| note.starts_with(loss)));
+                && report.notes.iter().any(is_named);
             // Garbage over an inode map without checksums may say that an inode is free, and nothing
             // contradicts it.
             let is_silent = L::KIND.is_log()
@@ -381,6 +381,12 @@ impl Case<'_> {
                 && !kept.opening.is_disjoint(self.hit);
             // Nothing is lost with an empty file without a name.
             let may_be_lost = is_told || is_silent || kept.content.is_empty();
+            // A sparse file that lost something far away: which of its holes were there before is not
+            // known, so all of them are errors.
+            let may_be_lost = may_be_lost
+                || is_there
+                    && report.notes.iter().any(is_named)
+                    && self.lacks_holes_alone(&mut world, ino, kept)?;
             if !is_touched && !is_whole && !may_be_lost {
                 let what = if is_there { "has another content" } else { "is gone" };
                 return Err(format!("inode {ino}, which no damage touched, {what}"));
@@ -401,6 +407,20 @@ impl Case<'_> {
         let found = content(world, ino)?;
         let same = |(a, b): (&twin_fs::Result<Block>, &Block)| a.as_ref().is_ok_and(|a| a == b);
         Ok(found.len() == kept.content.len() && found.iter().zip(&kept.content).all(same))
+    }
+
+    /// True if a file has all that it had but for holes, and these cannot be read.
+    fn lacks_holes_alone<L: Subject>(
+        &self,
+        world: &mut AnyWorld<L>,
+        ino: Ino,
+        kept: &FileCopy,
+    ) -> Result<bool, String> {
+        let found = content(world, ino)?;
+        let is_hole = |block: &Block| block.to_bytes().iter().all(|byte| *byte == 0);
+        let pieces = found.iter().zip(&kept.content);
+        let same = pieces.clone().all(|(a, b)| a.as_ref().map_or(is_hole(b), |a| a == b));
+        Ok(found.len() == kept.content.len() && same)
     }
 
     /// With checksums a file that was hurt has what it had, or pieces that cannot be read: what is

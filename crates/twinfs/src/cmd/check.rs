@@ -90,7 +90,10 @@ fn print(args: &Check, report: &CheckReport) -> Result<(), String> {
         _ if args.quiet => Ok(()),
         (true, _) => say("clean"),
         (false, false) => {
-            say("not clean; `twinfs check --repair` repairs it (copy the volume first)")
+            let data = if args.data { " --data" } else { "" };
+            say(format!(
+                "not clean; `twinfs check --repair{data}` repairs it (copy the volume first)"
+            ))
         }
     }
 }

@@ -37,6 +37,10 @@ use crate::cli::{Mount, MountChoice};
 pub(crate) fn run(mut args: Mount) -> Outcome {
     args.image = absolute(&args.image)?;
     args.dir = absolute(&args.dir)?;
+    let trusts = [choice(&args, MountChoice::is_suid), choice(&args, MountChoice::is_dev)];
+    if trusts.contains(&Some(true)) && !rustix::process::geteuid().is_root() {
+        return Err(usage("-o suid,dev: an ordinary user's mounts are always nosuid,nodev"));
+    }
     if let Some(read_only) = choice(&args, MountChoice::is_read_only) {
         args.read_only |= read_only;
     }

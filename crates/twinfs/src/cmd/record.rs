@@ -7,7 +7,7 @@ use std::rc::Rc;
 use rustix::fs::StatVfsMountFlags;
 use twin_host::fuse::{Deputy, Mount, MountOptions, Ready, SessionOptions};
 use twin_host::mirror::Mirror;
-use twin_host::{Host, HostOptions, Relation, Signals, Words, relation};
+use twin_host::{Host, HostOptions, Relation, Signals, Words, file_size_limit, relation};
 use twin_trace::Recorder;
 
 use super::files::NewFile;
@@ -77,7 +77,14 @@ fn open(args: &Record, words: &Rc<Words>) -> Result<(Place, Rc<Recorder<Mirror, 
     let mount = Mount::new(&args.dir, &options, deputy).map_err(|e| e.to_string())?;
     let trace = Trace { new, contents: args.contents, about };
     let recorder = recorded(&host, words, mirror, trace)?;
-    let (words, note) = (Rc::clone(words), String::new());
+    // Clients may have no such limit themselves.
+    let note = file_size_limit().map_or(String::new(), |limit| {
+        format!(
+            "files cannot become larger than {limit} bytes in the mirror: that is the limit of the \
+             shell that starts it (`ulimit -f`)"
+        )
+    });
+    let words = Rc::clone(words);
     Ok((Place { host, mount, signals, words, note, served: String::new() }, recorder))
 }
 
