@@ -82,7 +82,8 @@ impl<F: FileSystem> Front<F> {
     /// closed.
     pub async fn run(&self, sockets: impl Sockets, steps: impl Steps) {
         let shared = &self.0;
-        let mut run = Run { shared, sockets, steps, timer: None, turn: None, events: 0, eventful: false };
+        let mut run =
+            Run { shared, sockets, steps, timer: None, turn: None, events: 0, eventful: false };
         poll_fn(|cx| run.poll(cx)).await;
     }
 
