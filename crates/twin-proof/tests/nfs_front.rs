@@ -7,7 +7,7 @@ use twin_proof::nfs::front::{Base, Planted, Ran, Scenario, bytes_of_call, comman
 fn clients_of_every_kind_leave_memory_waiting_and_the_end_within_their_bounds() {
     let base = Base::make().unwrap();
     let mut sum = Ran::default();
-    for seed in 0..120 {
+    for seed in 0..80 {
         let scenario = Scenario::random(seed);
         sum += run(&scenario, &base).unwrap_or_else(|what| {
             let (least, why) = shrink(&scenario, what, &base);
