@@ -187,8 +187,7 @@ fn front(data: &[u8]) -> bool {
     let mut input = Input(data);
     let machine = Machine::new(bounds(), 0);
     let (open, calls, now) = (BTreeMap::new(), BTreeMap::new(), Time(1000 * SECS));
-    let mut world =
-        World { machine, now, next: 0, open, calls, understood: false, ended: false };
+    let mut world = World { machine, now, next: 0, open, calls, understood: false, ended: false };
     for _ in 0..STEPS_MAX {
         if input.is_empty() {
             break;
@@ -253,4 +252,30 @@ fn story(slow: bool) -> Vec<u8> {
         step(12, 0, 300);
     }
     bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A fuzzer is not at hand in every run of the tests: steps drawn at random are.
+    #[test]
+    fn random_steps_leave_memory_and_the_end_within_their_bounds() {
+        let mut understood = 0;
+        for seed in 0..300 {
+            let mut rng = twin_rt::Rng::stream(seed, "front");
+            let mut bytes = Vec::new();
+            for _ in 0..rng.range(10, 300) {
+                // Ends are rare, or there would be nothing to end.
+                let what =
+                    *rng.pick(&[0, 3, 3, 3, 4, 5, 6, 7, 7, 7, 7, 8, 8, 9, 10, 11, 11, 12, 13, 13]);
+                let much = *rng.pick(&[0, 7, 300, 4096, 30_000, 65_535u16]);
+                let what = if rng.chance(0.02) { rng.below(16) as u8 } else { what };
+                bytes.extend([what, rng.below(8) as u8]);
+                bytes.extend(much.to_le_bytes());
+            }
+            understood += u32::from(front(&bytes));
+        }
+        assert!(understood > 200, "{understood}");
+    }
 }

@@ -1,12 +1,13 @@
 //! The front of the NFS server in virtual time: see `twin_proof::nfs::front`.
 
-use twin_proof::nfs::front::{Base, Planted, Ran, Scenario, command, run, shrink};
+use twin_nfs::front::CALL_BYTES;
+use twin_proof::nfs::front::{Base, Planted, Ran, Scenario, bytes_of_call, command, run, shrink};
 
 #[test]
 fn clients_of_every_kind_leave_memory_waiting_and_the_end_within_their_bounds() {
     let base = Base::make().unwrap();
     let mut sum = Ran::default();
-    for seed in 0..120 {
+    for seed in 0..80 {
         let scenario = Scenario::random(seed);
         sum += run(&scenario, &base).unwrap_or_else(|what| {
             let (least, why) = shrink(&scenario, what, &base);
@@ -42,4 +43,11 @@ fn planted_mistakes_are_found_and_shrunk() {
         let right = Scenario { planted: None, ..least };
         run(&right, &base).unwrap_or_else(|what| panic!("{right}: {what}"));
     }
+}
+
+/// What a call takes of the bounds is no less than what it takes.
+#[test]
+fn a_call_that_waits_is_no_larger_than_what_is_counted_for_it() {
+    let bytes = bytes_of_call(&Base::make().unwrap()).unwrap();
+    assert!(bytes <= CALL_BYTES, "{bytes} bytes of {CALL_BYTES}");
 }

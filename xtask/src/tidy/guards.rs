@@ -208,6 +208,8 @@ fn last(rust: &Rust, begin: usize, from: usize, end: usize) -> usize {
     while at < end {
         match rust.at(at).kind {
             Kind::Punct(';' | ',') => return at,
+            // The operands of these end what they hold.
+            Kind::Punct(c @ ('&' | '|')) if rust.at(at + 1).punct(c) => return at,
             Kind::Open('{', _) if is_if && !is_let => return at,
             Kind::Open('{', close) if with_block => return close,
             Kind::Open(_, close) => at = close + 1,
@@ -265,6 +267,7 @@ mod tests {
             "fn f(&self) { { let a = self.a.borrow_mut(); } self.g(); }",
             "fn f(&self) { let n = self.a.borrow().len(); self.g(); }",
             "fn f(&self) { if self.a.borrow().is_empty() { self.g(); } }",
+            "fn f(&self) { if self.a.borrow().len() > 3 && self.g() { return; } }",
             "fn f(&self) { let b = self.b.borrow_mut(); self.g(); }",
             "fn f(&self) { let a = self.a.borrow(); self.h(); }",
             "fn f(&self) { let a = self.a.borrow_mut(); a.g(); }",

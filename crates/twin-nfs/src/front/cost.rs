@@ -65,7 +65,8 @@ fn asked(procedure: u32, mut args: Reader<'_>) -> Result<usize, Garbage> {
         }
         proc::READDIR | proc::READDIRPLUS => {
             args.opaque(HANDLE_MAX)?;
-            (args.u64()?, args.u64()?);
+            args.u64()?;
+            args.u64()?;
             if procedure == proc::READDIRPLUS {
                 args.u32()?;
             }

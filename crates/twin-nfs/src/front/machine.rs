@@ -405,12 +405,11 @@ impl Machine {
             let theirs = c.has_replies() || c.is_receiving();
             **key != waits && !c.closed && theirs && self.pool.beyond(c.held()) > 0
         });
-        let holders: Vec<_> =
-            holders.map(|(&key, c)| (c.progress, c.under_way, key)).collect();
+        let holders: Vec<_> = holders.map(|(&key, c)| (c.progress, c.under_way, key)).collect();
         let stands = holders.iter().map(|&(progress, _, key)| (progress + still_ns, key)).min();
-        let longest = holders.iter().map(|&(_, under_way, key)| {
-            (since.max(under_way) + patience_ns, under_way, key)
-        });
+        let longest = holders
+            .iter()
+            .map(|&(_, under_way, key)| (since.max(under_way) + patience_ns, under_way, key));
         let longest = longest.min().map(|(at, _, key)| (at, key));
         let next = [stands, longest].into_iter().flatten().min();
         match next {

@@ -24,6 +24,7 @@ use twin_rt::{Nanos, SECS};
 use twin_sim::Platter;
 
 pub use script::{Pace, Scenario, Step, What};
+pub use world::bytes_of_call;
 
 /// The layout under the server.
 pub const VOLUME: &str = "lfs:size=6M,segment=64K,cache=1M";

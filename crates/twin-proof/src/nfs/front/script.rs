@@ -93,6 +93,12 @@ impl Scenario {
         let mut steps: Vec<Step> = (0..clients)
             .map(|client| Step { after_ms: 0, client: client as u32, what: What::Connect })
             .collect();
+        // Many do not read from the beginning.
+        let pauses: Vec<u64> = (0..clients).filter(|_| rng.chance(0.4)).collect();
+        steps.extend(pauses.into_iter().flat_map(|client| {
+            let step = |what| Step { after_ms: 0, client: client as u32, what };
+            [step(What::Pace(Pace::Pause)), step(What::Read(30, 65_536))]
+        }));
         steps.extend((0..count).map(|_| Step {
             after_ms: *rng.pick(&[0, 0, 0, 1, 20, 300, 2000, 20_000]),
             client: rng.below(clients) as u32,

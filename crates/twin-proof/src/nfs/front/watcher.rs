@@ -145,7 +145,11 @@ impl Steps for Watcher {
             }
             Action::Watch { key, read, .. } => {
                 let paused = self.paused.get_mut();
-                if *read { paused.remove(key) } else { paused.insert(*key) };
+                if *read {
+                    paused.remove(key)
+                } else {
+                    paused.insert(*key)
+                };
             }
             Action::Close(key) => {
                 self.paused.get_mut().remove(key);

@@ -132,6 +132,22 @@ impl Base {
     }
 }
 
+/// The bytes of a call that waits, without what it points to.
+///
+/// # Errors
+/// If the volume does not open.
+pub fn bytes_of_call(base: &Base) -> Result<usize, String> {
+    let rt = Rt::new(Clock(STEPS), 1);
+    let disk = disk(&rt, "instant", Some(base.platter.clone()), None);
+    let volume = rt.block_on(open(&rt, &base.config, &disk)).map_err(|e| e.to_string())??;
+    let server = server(&volume);
+    let call = server.answer(Peer::LOCAL_ROOT, Bytes::copy_of(&[]));
+    let bytes = size_of_val(&call);
+    drop(call);
+    rt.crash();
+    Ok(bytes)
+}
+
 /// What a reply has to be.
 #[derive(Clone, Copy)]
 enum Expect {
@@ -243,7 +259,12 @@ impl Clients {
     fn act(&mut self, who: usize, what: What) {
         let sends = !matches!(
             what,
-            What::Connect | What::Rest | What::Pace(_) | What::Finish | What::Close | What::Starve(_)
+            What::Connect
+                | What::Rest
+                | What::Pace(_)
+                | What::Finish
+                | What::Close
+                | What::Starve(_)
         );
         self.all[who].garbled |= sends && !self.all[who].rest.is_empty();
         match what {
