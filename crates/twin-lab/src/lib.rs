@@ -107,4 +107,4 @@ pub use twin_sim::{Platter, Served, TimeBreakdown};
 pub use verdict::{MEASURES, Measure, MeasureEntry, NOISE, measurable, rank, rivals, verdict};
 pub use watch::{Watcher, World};
 pub use what_if::{what_if, what_if_changes};
-pub use workload::{Workload, WorkloadError, help as workload_help};
+pub use workload::{Opener, Stored, Workload, WorkloadError, help as workload_help};

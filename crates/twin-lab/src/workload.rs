@@ -1,11 +1,13 @@
-//! Workloads by name: a trace in memory, or a generator's text. Each run reads a copy of its own.
+//! Workloads by name: a trace in memory or where it is stored, or a generator's text. Each run reads a
+//! copy of its own.
 
 use std::fmt;
+use std::io::{self, Read};
 use std::sync::Arc;
 
 use twin_settings::{SettingsError, help_of};
 use twin_trace::generate::by_hand::{self, Plan};
-use twin_trace::readers::{self, OpenError};
+use twin_trace::readers::{self, Again, OpenError};
 use twin_trace::replay::Population;
 use twin_trace::{Reader, Source, TraceError, generate};
 
@@ -16,10 +18,37 @@ pub enum Workload {
     Trace(Arc<[u8]>),
     /// A trace in a foreign format: the format's name, and the bytes.
     Foreign(&'static str, Arc<[u8]>),
+    /// A trace that each run opens and reads from its beginning, so that memory does not grow with it: in
+    /// the foreign format of this name, or in our own.
+    Stored(Option<&'static str>, Opener),
     /// A generator, such as `build:files=300`, and its seed.
     Generated(String, u64),
     /// A workload by hand, and its seed.
     ByHand(Arc<Plan>, u64),
+}
+
+/// Opens what is stored, from its beginning; this crate opens no files itself.
+#[derive(Clone)]
+pub struct Opener(Arc<dyn Fn() -> io::Result<Stored> + Send + Sync>);
+
+/// What was opened.
+pub type Stored = Box<dyn Read + Send>;
+
+impl Opener {
+    /// What is opened by this function, each time anew.
+    pub fn new(open: impl Fn() -> io::Result<Stored> + Send + Sync + 'static) -> Opener {
+        Opener(Arc::new(open))
+    }
+
+    fn open(&self) -> Result<Stored, WorkloadError> {
+        (self.0)().map_err(|error| WorkloadError::Trace(error.into()))
+    }
+}
+
+impl fmt::Debug for Opener {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Opener")
+    }
 }
 
 /// Why a workload cannot be used.
@@ -76,17 +105,20 @@ impl Workload {
     pub fn start(&self) -> Result<Box<dyn Source>, WorkloadError> {
         match self {
             Workload::Trace(bytes) => {
-                let reader = Reader::new(std::io::Cursor::new(Arc::clone(bytes)));
+                let reader = Reader::new(io::Cursor::new(Arc::clone(bytes)));
                 Ok(Box::new(reader.map_err(WorkloadError::Trace)?))
             }
             Workload::Foreign(format, bytes) => {
                 let bytes = Arc::clone(bytes);
-                let input =
-                    readers::Again::new(move || Ok(std::io::Cursor::new(Arc::clone(&bytes))));
-                readers::open_again(format, input).map_err(|error| match error {
-                    OpenError::Name(error) => WorkloadError::Settings(error),
-                    OpenError::Trace(error) => WorkloadError::Trace(error),
-                })
+                foreign(format, Again::new(move || Ok(io::Cursor::new(Arc::clone(&bytes)))))
+            }
+            Workload::Stored(Some(format), opener) => {
+                let opener = opener.clone();
+                foreign(format, Again::new(move || (opener.0)()))
+            }
+            Workload::Stored(None, opener) => {
+                let reader = Reader::new(io::BufReader::new(opener.open()?));
+                Ok(Box::new(reader.map_err(WorkloadError::Trace)?))
             }
             Workload::Generated(text, seed) => {
                 generate::start(text, *seed).map_err(WorkloadError::Settings)
@@ -119,7 +151,10 @@ impl Workload {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn is_timed(&self) -> Result<bool, WorkloadError> {
-        let recorded = matches!(self, Workload::Trace(..) | Workload::Foreign(..));
+        let recorded = match self {
+            Workload::Trace(..) | Workload::Foreign(..) | Workload::Stored(..) => true,
+            Workload::Generated(..) | Workload::ByHand(..) => false,
+        };
         Ok(recorded && self.start()?.header().traits.timed)
     }
 
@@ -132,7 +167,7 @@ impl Workload {
             Workload::ByHand(plan, seed) => {
                 Workload::ByHand(Arc::clone(plan), seed.wrapping_add(more))
             }
-            trace => trace.clone(),
+            Workload::Trace(..) | Workload::Foreign(..) | Workload::Stored(..) => self.clone(),
         }
     }
 
@@ -143,4 +178,12 @@ impl Workload {
     pub fn population(&self) -> Result<Population, WorkloadError> {
         Population::collect(&mut self.start()?).map_err(WorkloadError::Trace)
     }
+}
+
+/// The records of an input in a foreign format.
+fn foreign(format: &str, input: Again) -> Result<Box<dyn Source>, WorkloadError> {
+    readers::open_again(format, input).map_err(|error| match error {
+        OpenError::Name(error) => WorkloadError::Settings(error),
+        OpenError::Trace(error) => WorkloadError::Trace(error),
+    })
 }

@@ -10,21 +10,29 @@ pub(super) const CHUNK: usize = 1 << 16;
 /// The compression that costs least.
 const LEVEL: i32 = 1;
 
+/// Room that is used again for each chunk. A buffer that were cut to what it holds would leave a hole behind
+/// each chunk, and memory would grow as if nothing were packed.
+#[derive(Default)]
+struct Room {
+    bytes: Vec<u8>,
+    packed: Vec<u8>,
+}
+
 /// A list of numbers.
 #[derive(Default)]
 pub(super) struct Packed {
     chunks: Vec<Box<[u8]>>,
     /// What will be the next chunk.
     tail: Vec<u32>,
-    /// Room for the bytes of a chunk.
-    bytes: Vec<u8>,
+    /// Room for a chunk, as it is and packed.
+    room: Room,
 }
 
 impl Packed {
     pub(super) fn push(&mut self, number: u32) {
         self.tail.push(number);
         if self.tail.len() == CHUNK {
-            let chunk = pack(&self.tail, &mut self.bytes);
+            let chunk = pack(&self.tail, &mut self.room);
             self.chunks.push(chunk);
             self.tail.clear();
         }
@@ -75,7 +83,7 @@ impl Packed {
             }
             match at == self.chunks.len() {
                 true => next.tail = numbers.clone(),
-                false => next.chunks.push(pack(&numbers, &mut next.bytes)),
+                false => next.chunks.push(pack(&numbers, &mut next.room)),
             }
         }
         next.chunks.reverse();
@@ -84,7 +92,7 @@ impl Packed {
 }
 
 /// Packs numbers: differences, of which the bytes of one significance are together.
-fn pack(numbers: &[u32], bytes: &mut Vec<u8>) -> Box<[u8]> {
+fn pack(numbers: &[u32], Room { bytes, packed }: &mut Room) -> Box<[u8]> {
     bytes.clear();
     bytes.resize(numbers.len() * 4, 0);
     let mut last = 0u32;
@@ -97,8 +105,10 @@ fn pack(numbers: &[u32], bytes: &mut Vec<u8>) -> Box<[u8]> {
         }
         last = number;
     }
-    let packed = zstd::bulk::compress(bytes, LEVEL).expect("memory can be written to");
-    packed.into_boxed_slice()
+    packed.resize(zstd::zstd_safe::compress_bound(bytes.len()), 0);
+    let len = zstd::bulk::compress_to_buffer(bytes, packed.as_mut_slice(), LEVEL);
+    let len = len.expect("what is compressed has room");
+    packed[..len].into()
 }
 
 fn unpack(packed: &[u8], out: &mut Vec<u32>) {

@@ -20,6 +20,7 @@ use super::{Format, Input, Opening};
 use crate::error::TraceError;
 use crate::frame::{Header, Traits};
 use crate::kind::Kind;
+use crate::reading::Reading;
 use crate::record::Record;
 use crate::stream::Source;
 
@@ -39,6 +40,8 @@ pub const CHECKOUTS: RegistryEntry<Format> = RegistryEntry::new(
     Format { is_like: None, open: Opening::Once(|input| open(input, true)) },
 );
 
+const BACKWARDS: &str = "events are older than the one before them: time stands still for them";
+const UNSIZED: &str = "files have no size, and are taken to have the one that they had before";
 const COLUMNS: &str = "commit,author_time,commit_time,op,file,dir,depth,size_bytes,ext";
 
 struct Checkins {
@@ -50,6 +53,7 @@ struct Checkins {
     dirs: FixedMap<u64, Ino>,
     /// For each file: its inode, if it exists, and its last size.
     files: FixedMap<u64, (Option<Ino>, u64)>,
+    reading: Reading,
 }
 
 /// The fields of a line.
@@ -77,6 +81,7 @@ fn open(input: Input, anew: bool) -> Result<Box<dyn Source>, TraceError> {
         start_secs: None,
         dirs: FixedMap::default(),
         files: FixedMap::default(),
+        reading: Reading::default(),
     }))
 }
 
@@ -110,6 +115,7 @@ impl Checkins {
         let event = parse(self.lines.text()?).map_err(|why| self.lines.error(why))?;
         let start = *self.start_secs.get_or_insert(event.secs);
         let at_ns: Nanos = event.secs.saturating_sub(start).saturating_mul(SECS);
+        self.reading.assume_of(u64::from(at_ns < self.tree.at_ns || event.secs < start), BACKWARDS);
         self.tree.at_ns = self.tree.at_ns.max(at_ns);
         let name = match event.ext {
             "" => format!("f{}", event.file),
@@ -118,6 +124,8 @@ impl Checkins {
         let name = name.as_bytes();
         let (there, last_size) = self.files.get(&event.file).copied().unwrap_or((None, 0));
         let size = event.size.unwrap_or(last_size);
+        let is_sized = event.op == "D" || event.size.is_some();
+        self.reading.assume_of(u64::from(!is_sized), UNSIZED);
         let tree = &mut self.tree;
         let dir = *self
             .dirs
@@ -130,7 +138,10 @@ impl Checkins {
                 tree.remove(dir, name);
                 None
             }
-            ("D", None) => None,
+            ("D", None) => {
+                self.reading.leave_out(self.lines.number(), "that delete what is not there");
+                return Ok(());
+            }
             ("A" | "M", Some(ino)) if !self.anew => {
                 tree.lookup(dir, name);
                 tree.open(ino, true, true);
@@ -150,6 +161,7 @@ impl Checkins {
             tree.release(ino);
         }
         self.files.insert(event.file, (ino, size));
+        self.reading.use_one();
         Ok(())
     }
 }
@@ -157,6 +169,10 @@ impl Checkins {
 impl Source for Checkins {
     fn header(&self) -> &Header {
         &self.header
+    }
+
+    fn reading(&self) -> Reading {
+        self.reading.clone()
     }
 
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {

@@ -6,8 +6,9 @@
 //! up what the trace lacks: every path is reached by a lookup of its last name (the kernel knows
 //! the directories); opening an existing file is a lookup and an open; queries are lookups or
 //! getattr; setting information sets the modification time; listings, with any pattern, read the
-//! directory once. Locks have no counterpart and are skipped. A file that is opened without having
-//! been created before is assumed to be empty, and is created at that point.
+//! directory once. Locks have no counterpart and are left out. A file that is opened without having
+//! been created before is assumed to be empty, and is created at that point; a read keeps the number of
+//! bytes that it got, so that a replay that gets fewer is told apart.
 
 use twin_fs::{Ino, Op, ROOT_INO, SetAttr, SetTime};
 use twin_rt::{FixedMap, Time};
@@ -19,6 +20,7 @@ use super::{Format, Input, Opening};
 use crate::error::TraceError;
 use crate::frame::{Header, Traits};
 use crate::kind::Kind;
+use crate::reading::Reading;
 use crate::record::{Outcome, Record};
 use crate::stream::Source;
 
@@ -40,6 +42,10 @@ pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
 
 /// An open with this disposition, or a higher one, drops the content of the file.
 const OVERWRITE: u64 = 4;
+/// An open with this disposition fails unless the file is there.
+const MUST_EXIST: u64 = 1;
+const EMPTY: &str = "files were opened that existed before; they are taken as empty, and made then";
+const OTHERWISE: &str = "reads got another number of bytes than the file has by what was written to it";
 /// The option of an open that asks for a directory.
 const DIRECTORY: u64 = 1;
 
@@ -49,6 +55,7 @@ struct Netbench {
     tree: Tree,
     /// Open files by their handles.
     handles: FixedMap<u64, Ino>,
+    reading: Reading,
 }
 
 fn open(input: Input) -> Result<Box<dyn Source>, TraceError> {
@@ -56,7 +63,9 @@ fn open(input: Input) -> Result<Box<dyn Source>, TraceError> {
     let traits = Traits { nodes_first: true, ..Traits::default() };
     let header = Header { kind: Kind::Operations, start, seed, traits, text };
     let (lines, tree) = (Lines::new(input), Tree::new());
-    Ok(Box::new(Netbench { header, lines, tree, handles: FixedMap::default() }))
+    let mut reading = Reading::default();
+    reading.assume("there are no times: all happens at once");
+    Ok(Box::new(Netbench { header, lines, tree, handles: FixedMap::default(), reading }))
 }
 
 /// The words of a line; a quoted string is one word.
@@ -136,8 +145,10 @@ impl Netbench {
             "NTCreateX" => self.create(words),
             "Close" => self.close(words),
             "ReadX" => {
-                let (ino, off, len, _) = self.transfer(words)?;
-                self.tree.read(ino, off, len);
+                let (ino, off, len, done) = self.transfer(words)?;
+                let there = self.tree.inode(ino).size.saturating_sub(off).min(len.into());
+                self.reading.assume_of(u64::from(there != u64::from(done)), OTHERWISE);
+                self.tree.op(Op::Read { ino, off, len }, Outcome::Data(done.into()));
                 Ok(())
             }
             "WriteX" => {
@@ -167,7 +178,9 @@ impl Netbench {
                 self.handle(words)?;
                 words.number("the offset")?;
                 words.number("the length")?;
-                words.status().map(|_| ())
+                words.status()?;
+                self.reading.leave_out(self.lines.number(), "of locks, which have no counterpart");
+                Ok(())
             }
             operation => self.query(operation, words),
         }
@@ -189,7 +202,11 @@ impl Netbench {
                 self.tree.open(ino, false, false);
                 ino
             }
-            None => self.tree.create(dir, name),
+            None => {
+                // Opening what must be there is disposition 1.
+                self.reading.assume_of(u64::from(disposition == MUST_EXIST), EMPTY);
+                self.tree.create(dir, name)
+            }
             Some(ino) => {
                 let is_file = !self.tree.is_dir(ino);
                 self.tree.open(ino, is_file, is_file && disposition >= OVERWRITE);
@@ -310,6 +327,10 @@ impl Source for Netbench {
         &self.header
     }
 
+    fn reading(&self) -> Reading {
+        self.reading.clone()
+    }
+
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
         loop {
             if let Some(record) = self.tree.pop() {
@@ -319,8 +340,13 @@ impl Source for Netbench {
                 return Ok(None);
             }
             let line = self.lines.text()?.to_owned();
-            if !line.is_empty() {
-                self.operation(&line).map_err(|why| self.lines.error(why))?;
+            if line.is_empty() {
+                continue;
+            }
+            let left_out = self.reading.left_out_count();
+            self.operation(&line).map_err(|why| self.lines.error(why))?;
+            if self.reading.left_out_count() == left_out {
+                self.reading.use_one();
             }
         }
     }

@@ -274,12 +274,6 @@ impl Tree {
         }
     }
 
-    /// Reads as many of the bytes as the file has.
-    pub(super) fn read(&mut self, ino: Ino, off: u64, len: u32) {
-        let left = self.inode(ino).size.saturating_sub(off);
-        self.op(Op::Read { ino, off, len }, Outcome::Data(left.min(u64::from(len))));
-    }
-
     /// Removes an existing name.
     pub(super) fn remove(&mut self, dir: Ino, name: &[u8]) {
         let Some(ino) = self.unname(dir, name) else { return };

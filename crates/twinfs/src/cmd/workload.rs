@@ -4,10 +4,11 @@
 //! how much of it is good. One that was cut off when it was recorded is used up to there, which is told once
 //! and makes the command's exit status 1.
 
+use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
-use twin_lab::{Workload, WorkloadError, plan};
+use twin_lab::{Opener, Workload, WorkloadError, plan};
 use twin_trace::{Place, Reading, Record, TraceError, readers};
 
 use super::{Failure, reading, usage};
@@ -84,10 +85,18 @@ pub(super) fn of_file(path: &Path, format: Option<&str>) -> Result<Workload, Fai
         }
         None => operations_of(path)?,
     };
-    let bytes = std::fs::read(path).map_err(|e| format!("{}: {e}", path.display()))?;
     if let (Some(name), None) = (reader, format) {
         eprintln!("twinfs: {} is read as {name}", path.display());
     }
+    let in_file = |e| format!("{}: {e}", path.display());
+    // A file is read again by each run; what can be read only once has to be kept.
+    if std::fs::metadata(path).map_err(in_file)?.is_file() {
+        File::open(path).map_err(in_file)?;
+        let path = path.to_owned();
+        let opener = Opener::new(move || Ok(Box::new(File::open(&path)?)));
+        return Ok(Workload::Stored(reader, opener));
+    }
+    let bytes = std::fs::read(path).map_err(in_file)?;
     Ok(match reader {
         Some(name) => Workload::Foreign(name, Arc::from(bytes)),
         None => Workload::Trace(Arc::from(bytes)),
