@@ -45,7 +45,8 @@ const OVERWRITE: u64 = 4;
 /// An open with this disposition fails unless the file is there.
 const MUST_EXIST: u64 = 1;
 const EMPTY: &str = "files were opened that existed before; they are taken as empty, and made then";
-const OTHERWISE: &str = "reads got another number of bytes than the file has by what was written to it";
+const OTHERWISE: &str =
+    "reads got another number of bytes than the file has by what was written to it";
 /// The option of an open that asks for a directory.
 const DIRECTORY: u64 = 1;
 

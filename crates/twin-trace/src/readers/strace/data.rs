@@ -258,7 +258,8 @@ impl Maker {
             "lseek" => u64::try_from(result).map_err(|_| Stop::Failed)?,
             _ => call.number(2).ok_or(Stop::Left("calls that cannot be read"))?,
         };
-        let (at, file) = self.file(call, pid, 0)?;
+        // A place in what is not known changes no file.
+        let (at, file) = self.file(call, pid, 0).map_err(|_| Stop::NoFile)?;
         let whence = if call.name == "lseek" { 2 } else { 3 };
         if let Some(off) = call.number(1).filter(|_| call.has(whence, "SEEK_END", 2))
             && let Some(size) = to.checked_sub(off)
