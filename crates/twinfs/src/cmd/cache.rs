@@ -101,6 +101,13 @@ fn open(path: &Path, format: Option<&str>, progress: &Progress) -> Result<Input,
             let reader = Reader::new(std::io::BufReader::new(file));
             Input::Operations(Box::new(reader.map_err(|error| in_file(error.to_string()))?))
         }
+        // Some readers read a file more than once; what can be read only once is kept by them.
+        Accessed::Foreign(name) if path.is_file() => {
+            let path = path.to_owned();
+            let again = progress.reading_again(move || File::open(&path));
+            let source = readers::open_again(name, readers::Again::new(again));
+            Input::Operations(source.map_err(|error| in_file(error.to_string()))?)
+        }
         Accessed::Foreign(name) => {
             let source = readers::open(name, file).map_err(|error| in_file(error.to_string()))?;
             Input::Operations(source)

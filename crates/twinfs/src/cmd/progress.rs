@@ -135,6 +135,18 @@ impl Progress {
     pub(crate) fn reading<R: io::Read>(&self, input: R) -> impl io::Read + use<R> {
         self.0.wrap_read(input)
     }
+
+    /// What opens an input as often as it is read; progress begins anew each time.
+    pub(crate) fn reading_again<R: io::Read, F: Fn() -> io::Result<R>>(
+        &self,
+        open: F,
+    ) -> impl Fn() -> io::Result<indicatif::ProgressBarIter<R>> + use<R, F> {
+        let bar = self.0.clone();
+        move || {
+            bar.set_position(0);
+            Ok(bar.wrap_read(open()?))
+        }
+    }
 }
 
 /// The time left, if it can be told.

@@ -57,7 +57,9 @@ impl Births {
         {
             self.named.insert(pid);
         }
-        if !["fork", "clone", "getcwd", "chdir"].iter().any(|name| line.contains(name)) {
+        let is_told = ["fork", "clone", "getcwd", "chdir"].iter().any(|name| line.contains(name));
+        // The beginning of such a call may be cut by a note.
+        if !is_told && !line.trim_start().starts_with("<unfinished") {
             return;
         }
         let Ok(Said::Call(call)) = self.parser.0.line(line) else { return };
@@ -138,6 +140,16 @@ mod tests {
         births.learn("clone(child_stack=NULL, flags=SIGCHLD) = 101");
         births.learn("[pid   101] close(3) = 0");
         births.learn("[pid   100] close(3) = 0");
+        assert_eq!((births.first(), births.next(101)), (100, Some((100, Shared::default()))));
+    }
+
+    #[test]
+    fn a_birth_is_learned_though_a_note_cut_its_call() {
+        let mut births = Births::default();
+        births.learn("vfork(strace: Process 101 attached");
+        births.learn(" <unfinished ...>");
+        births.learn("[pid   101] close(3) = 0");
+        births.learn("[pid   100] <... vfork resumed>) = 101");
         assert_eq!((births.first(), births.next(101)), (100, Some((100, Shared::default()))));
     }
 

@@ -14,6 +14,10 @@ use crate::record::Outcome;
 
 /// The longest read or write.
 const PIECE: u64 = 1 << 20;
+/// The most bytes that a call of Linux moves.
+const MOST_MOVED: u64 = 1 << 31;
+/// The most bytes of a clone that are written.
+const MOST_CLONED: u64 = 1 << 36;
 
 /// Where a transfer takes place.
 #[derive(Clone, Copy)]
@@ -175,6 +179,9 @@ impl Maker {
             let (Some(fd), Some(bytes)) = (field(&part, "aio_fildes"), number("aio_nbytes")) else {
                 return Err(Stop::Left("calls that cannot be read"));
             };
+            if bytes > MOST_MOVED {
+                return Err(Stop::Left("calls that moved more than a call can"));
+            }
             let place = Place::At(number("aio_offset").unwrap_or(0));
             let (fd, path) = super::args::descriptor(fd).ok_or(Stop::NoFile)?;
             let found = self.file_of(pid, fd, path);
@@ -235,6 +242,9 @@ impl Maker {
             len => len,
         };
         let end = end_of(off, len)?;
+        if len > MOST_CLONED {
+            return Err(Stop::Left("calls that clone more than 64 GiB"));
+        }
         self.world
             .reading
             .assume_of(1, "clones of files (FICLONE) are written out, as nothing is shared");
@@ -248,7 +258,8 @@ impl Maker {
             "lseek" => u64::try_from(result).map_err(|_| Stop::Failed)?,
             _ => call.number(2).ok_or(Stop::Left("calls that cannot be read"))?,
         };
-        let (at, file) = self.file(call, pid, 0)?;
+        // A place in what is not known changes no file.
+        let (at, file) = self.file(call, pid, 0).map_err(|_| Stop::NoFile)?;
         let whence = if call.name == "lseek" { 2 } else { 3 };
         if let Some(off) = call.number(1).filter(|_| call.has(whence, "SEEK_END", 2))
             && let Some(size) = to.checked_sub(off)
@@ -334,7 +345,11 @@ fn place(call: &Call, arg: usize) -> Place {
 
 /// The bytes that a call moved.
 fn got(call: &Call) -> Step<u64> {
-    u64::try_from(call.result.ok_or(Stop::Failed)?).map_err(|_| Stop::Failed)
+    let got = u64::try_from(call.result.ok_or(Stop::Failed)?).map_err(|_| Stop::Failed)?;
+    match got {
+        0..=MOST_MOVED => Ok(got),
+        _ => Err(Stop::Left("calls that moved more than a call can")),
+    }
 }
 
 fn end_of(off: u64, len: u64) -> Step<u64> {

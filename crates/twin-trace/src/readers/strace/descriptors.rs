@@ -369,7 +369,8 @@ impl Maker {
         }
         let released = self.processes.copied(pid, from, to, on_exec);
         self.released(released);
-        found.map(|_| ())
+        // A copy of what is not known changes no file.
+        found.map(|_| ()).map_err(|_| Stop::NoFile)
     }
 
     fn fcntl(&mut self, call: &Call, pid: u32) -> Step<()> {
@@ -383,14 +384,14 @@ impl Maker {
             }
             "F_SETFL" | "0x4" => {
                 call.result.ok_or(Stop::Failed)?;
-                let (at, _) = self.file(call, pid, 0)?;
+                let (at, _) = self.file(call, pid, 0).map_err(|_| Stop::NoFile)?;
                 if let Some(file) = self.processes.file(at) {
                     file.appends = call.has(2, "O_APPEND", 0o2000);
                 }
                 Ok(())
             }
             "F_GETFL" | "0x3" if call.result.is_some() => {
-                let (at, _) = self.file(call, pid, 0)?;
+                let (at, _) = self.file(call, pid, 0).map_err(|_| Stop::NoFile)?;
                 let appends = has_flag(&call.said, "O_APPEND", 0);
                 if let Some(file) = self.processes.file(at).filter(|_| appends) {
                     file.appends = true;

@@ -53,10 +53,20 @@ pub(super) enum Said {
     },
 }
 
+/// The first half of a call: when it began, and its text.
+type Half = (Option<Nanos>, String);
+
+/// Both halves of a call.
+struct Joined {
+    pid: Option<u32>,
+    began: Option<Nanos>,
+    whole: String,
+}
+
 /// The parser, which keeps the first halves of calls by process.
 #[derive(Default)]
 pub(super) struct Parser {
-    unfinished: FixedMap<Option<u32>, (Option<Nanos>, String)>,
+    unfinished: FixedMap<Option<u32>, Half>,
     clock: Clock,
     /// The table of `-C` has begun: nothing but its rows follows.
     in_table: bool,
@@ -124,7 +134,7 @@ impl Parser {
     /// so `-z` prints it.
     fn rest_of(&mut self, pid: Option<u32>, line: &str) -> Option<Call> {
         let (began, first) = self.unfinished.get(&pid)?;
-        if line.starts_with(|c: char| c.is_ascii_alphanumeric()) {
+        if line.starts_with(|c: char| c.is_ascii_alphanumeric()) || line.starts_with("[pid") {
             return None;
         }
         let call = whole_call(pid, *began, &format!("{first}{line}")).ok()?;
@@ -155,7 +165,7 @@ impl Parser {
             let first = match first.strip_prefix("<... ") {
                 None => first.trim_end().to_owned(),
                 Some(resumed) => match self.joined(pid, resumed)? {
-                    Some((_, first)) => first,
+                    Some(joined) => joined.whole,
                     None => return Ok(Said::Half(first_word(resumed).to_owned())),
                 },
             };
@@ -164,10 +174,10 @@ impl Parser {
             self.unfinished.insert(pid, (at_ns, first));
             return Ok(begun.map_or(Said::Note, Said::Begun));
         }
-        let (began, whole, is_joined) = match rest.strip_prefix("<... ") {
-            None => (at_ns, rest.to_owned(), false),
+        let (pid, began, whole, is_joined) = match rest.strip_prefix("<... ") {
+            None => (pid, at_ns, rest.to_owned(), false),
             Some(resumed) => match self.joined(pid, resumed)? {
-                Some((began, whole)) => (began, whole, true),
+                Some(Joined { pid, began, whole }) => (pid, began, whole, true),
                 // The trace may begin in the middle of a call.
                 None => return Ok(Said::Half(first_word(resumed).to_owned())),
             },
@@ -189,16 +199,22 @@ impl Parser {
         self.unfinished.len() as u64
     }
 
-    /// The second half of a call, behind its first; `None` if there is no first.
-    fn joined(
-        &mut self,
-        pid: Option<u32>,
-        resumed: &str,
-    ) -> Result<Option<(Option<Nanos>, String)>, String> {
-        let (_, second) =
+    /// The second half of a call, behind its first; `None` if there is no first. Without `-o` a process has
+    /// its number on a line only while there are others.
+    fn joined(&mut self, pid: Option<u32>, resumed: &str) -> Result<Option<Joined>, String> {
+        let (name, second) =
             resumed.split_once("resumed>").ok_or("the second half of a call has no name")?;
-        let Some((began, first)) = self.unfinished.remove(&pid) else { return Ok(None) };
-        Ok(Some((began, first + second)))
+        let first = self.unfinished.remove_entry(&pid).or_else(|| {
+            let start = format!("{}(", name.trim());
+            let is_it = |(other, half): (&Option<u32>, &Half)| {
+                let may_be = pid.is_none() || other.is_none();
+                (may_be && half.1.starts_with(&start)).then_some(*other)
+            };
+            let found = self.unfinished.iter().filter_map(is_it).min()?;
+            self.unfinished.remove_entry(&found)
+        });
+        let Some((other, (began, first))) = first else { return Ok(None) };
+        Ok(Some(Joined { pid: pid.or(other), began, whole: first + second }))
     }
 
     /// True for lines without the beginning that calls have.
@@ -434,6 +450,32 @@ mod tests {
         let Said::Call(call) = whole else { panic!("{whole:?}") };
         assert_eq!((call.pid, call.args.len(), call.result), (Some(5), 1, Some(0)));
         assert!(parser.line(")            = 0 <0.000007>").is_err());
+    }
+
+    #[test]
+    fn halves_belong_together_though_only_one_has_the_number_of_the_process() {
+        let mut parser = Parser::default();
+        parser.line("vfork( <unfinished ...>").unwrap();
+        let whole = parser.line("[pid 5] <... vfork resumed>) = 6").unwrap();
+        assert!(
+            matches!(whole, Said::Call(Call { pid: Some(5), result: Some(6), .. })),
+            "{whole:?}"
+        );
+        parser.line("[pid 5] wait4(-1,  <unfinished ...>").unwrap();
+        let whole = parser.line("<... wait4 resumed>NULL, 0, NULL) = 6").unwrap();
+        assert!(matches!(whole, Said::Call(Call { pid: Some(5), .. })), "{whole:?}");
+    }
+
+    #[test]
+    fn a_line_of_another_process_is_no_second_half() {
+        let mut parser = Parser::default();
+        parser
+            .line("[pid 5] mmap(NULL, 4096, PROT_READ, MAP_PRIVATE, 3, 0 <unfinished ...>")
+            .unwrap();
+        parser.line("[pid 6] read(3,  <unfinished ...>").unwrap();
+        let whole = parser.line("[pid 5] <... mmap resumed>) = 0x7fa522906000").unwrap();
+        let Said::Call(call) = whole else { panic!("{whole:?}") };
+        assert_eq!((call.pid, call.name.as_str()), (Some(5), "mmap"));
     }
 
     #[test]

@@ -512,3 +512,22 @@ fn the_table_of_c_has_no_calls_and_says_so() {
     let error = open(Again::new(move || Ok(std::io::Cursor::new(text)))).err().unwrap();
     assert!(error.to_string().contains("without -c"), "{error}");
 }
+
+#[test]
+fn what_strace_itself_wrote_of_a_script_has_the_sums_of_the_script() {
+    // echo hello > a; cat a a > b; echo more >> b; mv b c; mkdir d; cat < c > d/e; rm a
+    for text in [
+        include_str!("fixtures/t.txt"),
+        include_str!("fixtures/yy.txt"),
+        include_str!("fixtures/stderr.txt"),
+    ] {
+        let ops = ops(text);
+        let written = bytes(&ops).1;
+        let count = |verb| ops.iter().filter(|op| Verb::of(op) == verb).count();
+        assert_eq!(written, 6 + 12 + 5 + 17);
+        let made = [Verb::Create, Verb::MakeDir, Verb::Rename, Verb::Unlink].map(count);
+        assert_eq!(made, [3, 1, 1, 1]);
+        let (_, reading) = all(text);
+        assert_eq!(reading.left_out_count(), 0, "{:?}", reading.notes());
+    }
+}
