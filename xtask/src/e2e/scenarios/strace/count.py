@@ -211,7 +211,7 @@ def lines():
     for line in open(text, errors="surrogateescape"):
         line, cut = cut + line, ""
         # A note of strace may stand behind the beginning of a call.
-        if "(strace: Process " in line and line.endswith("attached\n"):
+        if line.find("strace: Process ") > 0 and line.endswith("attached\n"):
             cut = line[:line.index("strace: ")]
             continue
         if line.startswith("% time"):
