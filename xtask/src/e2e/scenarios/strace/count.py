@@ -207,7 +207,13 @@ LINE = re.compile(
 
 
 def lines():
+    cut = ""
     for line in open(text, errors="surrogateescape"):
+        line, cut = cut + line, ""
+        # A note of strace may stand behind the beginning of a call.
+        if line.find("strace: Process ") > 0 and line.endswith("attached\n"):
+            cut = line[:line.index("strace: ")]
+            continue
         if line.startswith("% time"):
             return
         m = LINE.match(line.rstrip("\n"))
