@@ -44,8 +44,7 @@ const STRAY: &[i32] = &[
 
 /// Signals that mean something at a terminal, which a daemon in the background does not have. For
 /// SIGSEGV and SIGBUS the language has a handler, whose message needs somebody who reads it.
-const OF_TERMINAL: &[i32] =
-    &[libc::SIGHUP, libc::SIGQUIT, libc::SIGTSTP, libc::SIGSEGV, libc::SIGBUS];
+const OF_TERMINAL: &[i32] = &[libc::SIGHUP, libc::SIGTSTP, libc::SIGSEGV, libc::SIGBUS];
 
 /// Makes a daemon of this process as far as signals go: call it before any thread is started.
 pub fn take_signals(foreground: bool) {
@@ -146,13 +145,13 @@ impl Source for Queue {
 }
 
 impl Signals {
-    /// SIGTERM, SIGINT, and those of a terminal that are not ignored: SIGHUP, SIGQUIT.
+    /// SIGTERM, SIGINT and SIGQUIT, whose senders want an end, and SIGHUP unless it is ignored.
     ///
     /// # Errors
     /// If the host refuses a descriptor.
     pub fn listen_for_stop(host: &Host) -> io::Result<Signals> {
-        let mut signals = vec![libc::SIGTERM, libc::SIGINT];
-        signals.extend([libc::SIGHUP, libc::SIGQUIT].into_iter().filter(|&s| !is_ignored(s)));
+        let mut signals = vec![libc::SIGTERM, libc::SIGINT, libc::SIGQUIT];
+        signals.extend(Some(libc::SIGHUP).filter(|&s| !is_ignored(s)));
         Signals::listen(host, &signals)
     }
 
