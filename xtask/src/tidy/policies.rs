@@ -46,9 +46,10 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/twin-rt/src/events.rs", &["journal"], "a category of events"),
     ("crates/twin-fs/src/check/inodes.rs", &["block"], "a kind of damage"),
     ("crates/twin-trace/src/block/fio.rs", &["sync"], "a word of fio's format"),
+    ("crates/twin-trace/src/block/columns/names.rs", &["sync"], "a word of CSV traces"),
     ("crates/twin-trace/src/record.rs", &["sync"], "the name of an operation"),
     ("crates/twin-trace/src/readers/strace/data.rs", &["sync"], "the name of a system call"),
-    ("crates/twin-trace/src/readers/strace/maker.rs", &["sync"], "the name of a system call"),
+    ("crates/twin-trace/src/readers/strace/intake.rs", &["sync"], "the name of a system call"),
     (
         "crates/twin-trace/src/generate/distribution.rs",
         &["uniform", "zipf"],

@@ -1,7 +1,6 @@
 //! Counts of names, inodes without a name, and hidden files without an owner.
 
-use super::{Checker, Finding, Kind, Node, NumberState};
-use crate::dinode::{Dinode, HIDDEN};
+use super::{Checker, Finding, Kind, NumberState};
 use crate::{Ino, ROOT_INO, Result, mode};
 
 impl Checker<'_> {
@@ -79,56 +78,6 @@ impl Checker<'_> {
         self.report.add(Finding::serious(Kind::LostInode, what).of(ino));
         self.lost.insert(ino);
         Ok(())
-    }
-
-    /// The hidden files that an inode leads to, if they are that, are in use and have no other owner.
-    async fn hidden_of(&self, d: &Dinode) -> Result<Vec<Dinode>> {
-        let mut found = Vec::new();
-        for ino in [d.index_ino, d.xattr_ino].into_iter().filter(|&ino| ino != 0) {
-            let free = self.node(ino).is_some_and(|node| [0, d.ino].contains(&node.owner));
-            let hidden = if free { self.dinode(ino).await? } else { None };
-            found.extend(hidden.filter(|hidden| hidden.flags & HIDDEN != 0 && hidden.nlink > 0));
-        }
-        Ok(found)
-    }
-
-    /// Gives the hidden files of an inode without names to it. It is in use until the next mount
-    /// frees it, and they with it, so they are no strays.
-    pub(super) async fn keep_hidden(&mut self, d: &Dinode) -> Result<()> {
-        for hidden in self.hidden_of(d).await? {
-            if let Some(node) = self.node_mut(hidden.ino) {
-                node.owner = d.ino;
-            }
-        }
-        Ok(())
-    }
-
-    /// Frees an inode without names and its hidden files, as the next mount would.
-    pub(super) async fn free_removed(&mut self, d: &Dinode) -> Result<()> {
-        for hidden in self.hidden_of(d).await? {
-            self.remove_later(hidden);
-        }
-        self.remove_later(d.clone());
-        Ok(())
-    }
-
-    /// Takes an inode as free from now on. The layout frees it when the round has ended.
-    fn remove_later(&mut self, d: Dinode) {
-        self.changed = true;
-        let Some(node) = self.node_mut(d.ino) else { return };
-        let node = Node { state: NumberState::Read, ..std::mem::take(node) };
-        self.removed.push((d, node));
-    }
-
-    /// Gives removed inodes back what they have until the round has ended. It comes last, so that of
-    /// two files that use a place the one with a name has it.
-    pub(super) async fn claim_removed(&mut self) {
-        for (d, node) in self.removed.clone() {
-            if let Some(there) = self.node_mut(d.ino) {
-                *there = node;
-            }
-            self.claim_blocks(&d, false).await;
-        }
     }
 
     async fn free_with_hidden(&mut self, ino: Ino) -> Result<()> {

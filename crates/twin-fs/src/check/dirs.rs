@@ -202,34 +202,6 @@ impl Checker<'_> {
         self.image.put_inode(d).await
     }
 
-    /// Number of bytes of a block that belong to the directory: the last block may be used in part.
-    pub(super) fn bytes_in(&self, d: &Dinode, lbn: u64, bytes: &[u8]) -> usize {
-        let before = lbn.saturating_mul(self.geometry.block_size.into());
-        d.size.saturating_sub(before).min(bytes.len() as u64) as usize
-    }
-
-    /// Replaces the damaged chunks of a directory's block by empty ones, which in the first chunk
-    /// have the dots. A device writes each chunk by itself, so the names in the others are good.
-    pub(super) fn repair_block(&self, d: &Dinode, lbn: u64, bytes: &mut [u8]) {
-        let format = self.features.directories;
-        let unit = self.geometry.dir_unit().min(bytes.len());
-        let unit = match format {
-            crate::DirFormat::Modern => unit,
-            _ => unit.min(crate::geometry::DIR_CHUNK),
-        };
-        for (i, chunk) in bytes.chunks_exact_mut(unit).enumerate() {
-            let own = (lbn == 0 && i == 0).then_some(d.ino);
-            if format.validate(chunk, own).is_ok() {
-                continue;
-            }
-            chunk.fill(0);
-            match own {
-                Some(ino) => format.init_first(chunk, ino, ROOT_INO),
-                None => format.init(chunk),
-            }
-        }
-    }
-
     async fn check_dir_block(
         &mut self,
         d: &Dinode,
@@ -364,30 +336,5 @@ impl Checker<'_> {
         let bytes = self.image.block(d.ino, place.lbn.into(), ptr).await?;
         let item = self.features.directories.entry_at(&bytes, place.offset as usize);
         Ok(item.map(|item| item.name.to_vec()))
-    }
-
-    pub(super) async fn remove_entry(&mut self, d: &Dinode, lbn: u32, offset: u32) -> Result<()> {
-        let format = self.features.directories;
-        self.change_dir_block(d, lbn.into(), |raw| {
-            let _ = format.remove(raw, offset as usize);
-        })
-        .await
-    }
-
-    /// Changes the bytes of a block that belong to a directory.
-    pub(super) async fn change_dir_block(
-        &mut self,
-        d: &Dinode,
-        lbn: i64,
-        change: impl FnOnce(&mut [u8]),
-    ) -> Result<()> {
-        let ptr = self.ptr(d, lbn).await?;
-        if ptr.is_hole() {
-            return Ok(());
-        }
-        let mut raw = self.image.block(d.ino, lbn, ptr).await?.to_vec();
-        let len = self.bytes_in(d, lbn as u64, &raw);
-        change(&mut raw[..len]);
-        self.image.put_block(d.ino, lbn, ptr, raw).await.map(drop)
     }
 }

@@ -141,31 +141,6 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// Claims the blocks of an inode without names; of places that other files have too it takes note
-    /// if `notes`.
-    pub(super) async fn claim_blocks(&mut self, d: &Dinode, notes: bool) {
-        let mut walk = Walk::new(d);
-        while let Some(step) = walk.next(&self.geometry) {
-            let Step { lbn, ptr } = step;
-            if self.usable(d, lbn, ptr).is_hole() || lbn < 0 && walk.has_met(ptr.addr) {
-                continue;
-            }
-            if ptr.is_on_disk() && self.image.claim(d, step) != Claim::Free && notes {
-                self.note_duplicate(step);
-            }
-            if lbn < 0
-                && let Ok(content) = self.image.block(d.ino, lbn, ptr).await
-            {
-                walk.descend(step, content);
-            }
-        }
-    }
-
-    fn note_duplicate(&mut self, step: Step) {
-        let frags = u64::from(step.ptr.len.div_ceil(self.geometry.frag_size));
-        self.twice.extend(step.ptr.addr..step.ptr.addr + frags);
-    }
-
     /// Checks that the fields of an inode agree with its type; [`Dinode::decode`] has checked each
     /// by itself. Gives false if the inode was freed.
     async fn check_fields(&mut self, at: u64, d: &mut Dinode) -> Result<bool> {

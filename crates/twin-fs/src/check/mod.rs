@@ -15,12 +15,14 @@
 //! (`tree`), and counts of names and hidden files (`counts`).
 
 mod counts;
+mod dir_blocks;
 mod dirs;
 mod duplicates;
 mod finding;
 mod index;
 mod inodes;
 mod names;
+mod removed;
 mod root;
 mod tree;
 mod walk;

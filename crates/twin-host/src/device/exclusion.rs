@@ -25,7 +25,8 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, Mode, OFlags, Stat, fstat, major, minor, open as open_file};
 use rustix::io::Errno;
 
-use super::ImageError;
+use super::error::{ImageError, host, refused};
+use super::patience::with_patience;
 
 /// How deep devices may lie on each other.
 const DEEPEST: usize = 8;
@@ -51,10 +52,9 @@ impl Claim {
     /// If somebody else uses it or a part of what it lies on.
     pub(super) fn of(fd: &OwnedFd, path: &Path, read_only: bool) -> Result<Claim, ImageError> {
         let mut claim = Claim::default();
-        let busy = |errno| super::open::refused(path, errno);
+        let busy = |errno| refused(path, errno);
         let stat = fstat(fd).map_err(busy)?;
-        super::open::with_patience(|| lock_range(fd, (0, 0), read_only), Errno::AGAIN)
-            .map_err(busy)?;
+        with_patience(|| lock_range(fd, (0, 0), read_only), Errno::AGAIN).map_err(busy)?;
         if FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice {
             for part in parts_below(fd, &stat, (0, 0)) {
                 claim.take_below(part, path, read_only, 0)?;
@@ -95,13 +95,11 @@ impl Claim {
                 false => Ok(()),
             };
         };
-        let locked = super::open::with_patience(
-            || lock_range(&fd, part.range, read_only || !writable),
-            Errno::AGAIN,
-        );
+        let locked =
+            with_patience(|| lock_range(&fd, part.range, read_only || !writable), Errno::AGAIN);
         match locked {
             Err(Errno::AGAIN) => return Err(in_use()),
-            Err(errno) => return Err(super::open::host("locking", path)(errno)),
+            Err(errno) => return Err(host("locking", path)(errno)),
             Ok(()) => {}
         }
         let Ok(stat) = fstat(&fd) else { return Ok(()) };

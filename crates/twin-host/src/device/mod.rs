@@ -5,11 +5,13 @@
 //! own, so that a flight log contains them all.
 
 mod ahead;
+mod error;
 mod exclusion;
 mod extent;
 mod gather;
 mod observe;
 mod open;
+mod patience;
 mod queue;
 mod transfer;
 
@@ -32,9 +34,10 @@ use self::observe::Observed;
 use self::queue::DriverQueue;
 use self::transfer::ResultOwner;
 
+pub use error::ImageError;
 pub use exclusion::is_foreign;
 pub use observe::{RequestObserver, Requests};
-pub use open::{ImageError, ImageOptions, create_image};
+pub use open::{ImageOptions, create_image};
 pub use queue::QueueChoice;
 pub(crate) use transfer::{Ending, Finished, Job, Step, Transfer, WaitingName};
 

@@ -1,9 +1,7 @@
 //! Opening, locking, measuring and creating images.
 
-use std::fmt;
-use std::io;
 use std::os::fd::OwnedFd;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use rustix::fs::{
     AtFlags, FileType, FlockOperation, Mode, OFlags, SeekFrom, StatxFlags, fcntl_getfl,
@@ -12,17 +10,14 @@ use rustix::fs::{
 use rustix::io::Errno;
 use twin_disk::Buf;
 
+use super::error::{ImageError, host, refused};
 use super::exclusion::{Claim, attach};
+use super::patience::with_patience;
 use super::queue::{DriverQueue, QueueChoice};
-use crate::limits::{FILE_SIZE_REMEDY, file_size_limit};
+use crate::limits::file_size_limit;
 
 /// The unit of addresses, in bytes, if the host requires no larger one.
 const SMALLEST_SECTOR: u32 = 512;
-/// How often to try to lock an image. A process that was killed keeps its lock until the kernel has
-/// finished its requests.
-const LOCK_TRIES: u32 = 50;
-const LOCK_PAUSE: std::time::Duration = std::time::Duration::from_millis(10);
-
 /// How to open an image.
 #[derive(Clone, Debug)]
 pub struct ImageOptions {
@@ -49,114 +44,6 @@ impl Default for ImageOptions {
             queue: QueueChoice::Automatic,
         }
     }
-}
-
-/// Why an image could not be opened or made.
-#[derive(Debug)]
-pub enum ImageError {
-    /// Another process has it open.
-    InUse(PathBuf),
-    /// It is, or lies on, something that another process uses by another name.
-    InUseAs {
-        /// The image.
-        path: PathBuf,
-        /// What it is.
-        what: String,
-        /// What to do.
-        remedy: String,
-    },
-    /// The limit of this process on the size of files would end writes in the middle.
-    SizeLimit {
-        /// The image.
-        path: PathBuf,
-        /// Its size, in bytes.
-        size: u64,
-        /// The limit, in bytes.
-        limit: u64,
-    },
-    /// Neither a regular file nor a block device.
-    NotAnImage(PathBuf),
-    /// A file of that name exists already.
-    Exists(PathBuf),
-    /// The block device's sectors are larger than the caller can use.
-    SectorTooLarge {
-        /// The device.
-        path: PathBuf,
-        /// Its sector, in bytes.
-        sector: u32,
-        /// The largest that the caller can use, in bytes.
-        max: u32,
-    },
-    /// A system call failed.
-    Host {
-        /// The attempted action, for example "opening".
-        what: &'static str,
-        /// The file.
-        path: PathBuf,
-        /// The error of the host.
-        error: io::Error,
-    },
-}
-
-impl fmt::Display for ImageError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            ImageError::InUse(path) => {
-                let path = path.display();
-                write!(f, "{path} is in use by another process: unmount it, or wait for it to end")
-            }
-            ImageError::InUseAs { path, what, remedy } => {
-                let path = path.display();
-                write!(f, "{path} {what}, which another process uses: {remedy}")
-            }
-            ImageError::SizeLimit { path, size, limit } => {
-                let path = path.display();
-                write!(
-                    f,
-                    "{path} has {size} bytes, and the limit on the size of files (`ulimit -f`) is \
-                     {limit}: writes would fail in the middle of it; {FILE_SIZE_REMEDY}"
-                )
-            }
-            ImageError::NotAnImage(path) => {
-                let path = path.display();
-                write!(f, "{path} is neither a regular file nor a block device")
-            }
-            ImageError::Exists(path) => {
-                write!(f, "{} exists already: remove it or choose another name", path.display())
-            }
-            ImageError::SectorTooLarge { path, sector, max } => {
-                let path = path.display();
-                write!(
-                    f,
-                    "{path} has sectors of {sector} bytes, the volume's are {max}: copy it "
-                )?;
-                f.write_str("to an image file, or to a device with small sectors")
-            }
-            ImageError::Host { what, path, error } => {
-                write!(f, "{what} {}: {error}", path.display())?;
-                match (error.kind(), *what) {
-                    (io::ErrorKind::NotFound, "opening") => {
-                        write!(f, "; `twinfs mkfs --size 4G {}` makes a volume", path.display())
-                    }
-                    _ => Ok(()),
-                }
-            }
-        }
-    }
-}
-
-impl std::error::Error for ImageError {
-    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
-        match self {
-            ImageError::Host { error, .. } => Some(error),
-            _ => None,
-        }
-    }
-}
-
-pub(super) fn host(what: &'static str, path: &Path) -> impl FnOnce(Errno) -> ImageError {
-    let path = path.to_path_buf();
-    move |errno| ImageError::Host { what, path, error: errno.into() }
 }
 
 /// An opened image.
@@ -256,13 +143,6 @@ fn whole(size: u64, sector: u32) -> u64 {
     size - size % u64::from(sector)
 }
 
-pub(super) fn refused(path: &Path, errno: Errno) -> ImageError {
-    match errno {
-        Errno::BUSY | Errno::AGAIN | Errno::TXTBSY => ImageError::InUse(path.into()),
-        errno => host("opening", path)(errno),
-    }
-}
-
 fn lock(fd: &OwnedFd, shared: bool) -> Result<(), Errno> {
     let operation = if shared {
         FlockOperation::NonBlockingLockShared
@@ -270,20 +150,6 @@ fn lock(fd: &OwnedFd, shared: bool) -> Result<(), Errno> {
         FlockOperation::NonBlockingLockExclusive
     };
     with_patience(|| flock(fd, operation), Errno::WOULDBLOCK)
-}
-
-#[allow(clippy::disallowed_methods)] // The runtime does not exist yet, or must not be held up.
-pub(super) fn with_patience<T>(
-    mut try_it: impl FnMut() -> Result<T, Errno>,
-    again: Errno,
-) -> Result<T, Errno> {
-    for _ in 1..LOCK_TRIES {
-        match try_it() {
-            Err(errno) if errno == again => std::thread::sleep(LOCK_PAUSE),
-            result => return result,
-        }
-    }
-    try_it()
 }
 
 fn set_direct(fd: &OwnedFd, direct: bool) -> Result<(), Errno> {

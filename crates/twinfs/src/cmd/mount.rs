@@ -177,6 +177,22 @@ fn prepare(args: &Mount) -> Result<(&'static dyn LayoutKind, Option<Trace>), Str
     Ok((layout, Some(trace)))
 }
 
+/// The options of the front end, within the memory that the mount may use.
+fn bounded_options(
+    args: &Mount,
+    volume: &OpenVolume,
+    flight: Option<&Rc<FlightRecorder<File>>>,
+) -> Result<SessionOptions, String> {
+    let mut options = session_options(args, volume);
+    // At most as many as before are of use.
+    options.max_background = Budget::of(args)?.requests().min(options.max_background);
+    if let Some(flight) = flight.cloned() {
+        // A flight writes by itself, for whatever is done beside would belong to it.
+        options.recording_ended = Some(Rc::new(move || flight.has_failed()));
+    }
+    Ok(options)
+}
+
 /// Serves an open volume until it is unmounted, then closes it.
 fn serve_opened(
     args: &Mount,
@@ -186,13 +202,7 @@ fn serve_opened(
     flight: Option<Rc<FlightRecorder<File>>>,
     (trace, slot, nfs): (Option<Trace>, Rc<OnceCell<Recording>>, Option<Running>),
 ) -> Result<(), String> {
-    let mut options = session_options(args, &volume);
-    // At most as many as before are of use.
-    options.max_background = Budget::of(args)?.requests().min(options.max_background);
-    if let Some(flight) = flight.clone() {
-        // A flight writes by itself, for whatever is done beside would belong to it.
-        options.recording_ended = Some(Rc::new(move || flight.has_failed()));
-    }
+    let mut options = bounded_options(args, &volume, flight.as_ref())?;
     let closing = volume.clone();
     let words = Rc::clone(&place.words);
     volume.core().on_stop(move |error| {

@@ -9,7 +9,7 @@ use std::hash::Hasher;
 
 use twin_rt::FixedHasher;
 
-use super::line::{Call, past_path};
+use super::brackets::past_path;
 
 /// The descriptor that stands for the working directory.
 pub(super) const AT_FDCWD: i64 = -100;
@@ -42,62 +42,6 @@ impl FdPath {
         let mut hasher = FixedHasher::default();
         hasher.write(&self.bytes);
         hasher.finish() | 1
-    }
-}
-
-impl Call {
-    pub(super) fn arg(&self, at: usize) -> &str {
-        self.args.get(at).map_or("", String::as_str)
-    }
-
-    /// The descriptor and path of an argument, as `3</tmp/a>` and `AT_FDCWD</tmp>`.
-    pub(super) fn descriptor(&self, arg: usize) -> Option<(i64, Option<FdPath>)> {
-        descriptor(self.args.get(arg)?)
-    }
-
-    /// An argument that is a number, or points to one, as `[7]`.
-    pub(super) fn number(&self, arg: usize) -> Option<u64> {
-        let text = self.args.get(arg)?.trim_start_matches('[');
-        unsigned(text)
-    }
-
-    /// The error, as ENOENT; empty if there is none.
-    pub(super) fn error(&self) -> &str {
-        let word = self.said.strip_prefix("-1 ").or_else(|| self.said.strip_prefix("? "));
-        word.and_then(|rest| rest.split_whitespace().next()).unwrap_or_default()
-    }
-
-    /// Whether an argument has one of these flags: any of the names, or of the bits.
-    pub(super) fn has(&self, arg: usize, name: &str, bits: u64) -> bool {
-        has_flag(self.arg(arg), name, bits)
-    }
-
-    /// The field of a structure in any argument, from behind its `=`.
-    pub(super) fn field(&self, name: &str) -> Option<&str> {
-        self.args.iter().find_map(|arg| field(arg, name))
-    }
-
-    /// The length of a file that the call tells.
-    pub(super) fn says_size(&self) -> Option<u64> {
-        self.result?;
-        unsigned(self.field("st_size").or_else(|| self.field("stx_size"))?)
-    }
-
-    /// The kind of a file that the call tells, as bits of a mode.
-    pub(super) fn says_kind(&self) -> Option<u32> {
-        self.result?;
-        let text = self.field("st_mode").or_else(|| self.field("stx_mode"))?;
-        mode_of(text).map(|mode| mode & twin_fs::mode::TYPE).filter(|kind| *kind != 0)
-    }
-
-    /// The sum of the lengths of the pieces of memory in an argument.
-    pub(super) fn vector_bytes(&self, arg: usize) -> Option<u64> {
-        let text = self.args.get(arg)?;
-        if text.ends_with("...]") {
-            return None;
-        }
-        let lengths = text.split("iov_len=").skip(1).map(unsigned);
-        lengths.sum::<Option<u64>>()
     }
 }
 

@@ -9,7 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use twin_rt::FixedMap;
 
 use super::args::{string, unsigned};
-use super::line::{Call, Parser, Said};
+use super::call::Call;
+use super::line::{Parser, Said};
 use super::table::Shared;
 
 /// A process was made: by which other one, and what the two share.

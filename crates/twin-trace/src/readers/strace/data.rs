@@ -3,10 +3,10 @@
 //! Contract: a read has the length that the text tells, and the file is as long as it shows; a write is where
 //! the file was, or at its end with O_APPEND. Long transfers are made in pieces of a MiB, as a kernel does.
 
-use twin_fs::{Fallocate, Ino, Op, SetAttr, SetTime};
+use twin_fs::{Fallocate, Ino, Op};
 
 use super::args::{field, unsigned};
-use super::line::Call;
+use super::call::Call;
 use super::maker::Maker;
 use super::table::OpenFile;
 use super::world::{FARTHEST, Step, Stop};
@@ -329,12 +329,6 @@ impl Maker {
         }
         self.world.tree.list(file.ino);
         Ok(())
-    }
-
-    /// Sets the time of a file, for changes of what a trace does not keep.
-    pub(super) fn mark(&mut self, ino: Ino) {
-        let set = SetAttr { mtime: Some(SetTime::Now), ..SetAttr::default() };
-        self.world.tree.op(Op::SetAttr { ino, set }, Outcome::Attr);
     }
 }
 

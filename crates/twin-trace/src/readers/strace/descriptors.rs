@@ -1,13 +1,13 @@
 //! Calls that make, copy and close descriptors, and those of processes that change theirs.
 
-use twin_fs::{Ino, Op, mode};
+use twin_fs::{Ino, mode};
 
-use super::args::{field, has_flag, number, string};
-use super::line::Call;
+use super::answers::Failure;
+use super::args::{has_flag, number, string};
+use super::call::Call;
 use super::maker::{Maker, Unnamed};
 use super::table::{Cwd, OpenFile, Slot};
 use super::world::{Step, Stop, Target, Way};
-use crate::readers::tree::Tree;
 
 /// The flags of an open.
 #[derive(Clone, Copy)]
@@ -306,7 +306,8 @@ impl Maker {
         let mut rest = list;
         while let Some((fd, path)) = super::args::descriptor(rest) {
             fds.push((fd, path));
-            let after = rest.find('<').and_then(|at| super::line::past_path(rest.as_bytes(), at));
+            let after =
+                rest.find('<').and_then(|at| super::brackets::past_path(rest.as_bytes(), at));
             rest = &rest[after.unwrap_or(0)..];
             match rest.split_once(", ").filter(|(before, _)| !before.contains(']')) {
                 Some((_, next)) => rest = next,
@@ -332,7 +333,7 @@ impl Maker {
     fn close(&mut self, call: &Call, pid: u32) -> Step<()> {
         let (fd, _) = call.descriptor(0).ok_or(Stop::Failed)?;
         // It is closed whatever the result, unless there was none.
-        if call.error() == "EBADF" {
+        if call.failure() == Some(Failure::NotOpen) {
             return Err(Stop::Failed);
         }
         let is_file = matches!(self.processes.slot(pid, fd), Some(Slot::File(_)));
@@ -446,32 +447,5 @@ impl Maker {
             self.processes.set_cwd(pid, Cwd::Path(path));
         }
         Ok(())
-    }
-
-    /// A socket with a name: that is made.
-    pub(super) fn bind(&mut self, call: &Call, pid: u32) -> Step<()> {
-        call.result.ok_or(Stop::Failed)?;
-        let text = field(call.arg(1), "sun_path").ok_or(Stop::NoFile)?;
-        let end = text[1..].find('"').map_or(text.len(), |end| end + 2);
-        let path = string(&text[..end]).filter(|path| !path.is_empty()).ok_or(Stop::NoFile)?;
-        let base = self.cwd(pid)?;
-        let way = Way { is_there: true, follow: false };
-        let Target::Name(dir, name) = self.world.walk(base, &path, way)? else {
-            return Err(Stop::Failed);
-        };
-        self.world.to_make(dir, &name);
-        self.world.tree.make_node(dir, &name, mode::SOCKET | 0o755);
-        Ok(())
-    }
-
-    /// The operation of a call on an inode itself.
-    pub(super) fn stat(&mut self, ino: Ino) {
-        self.world.tree.op(Op::GetAttr { ino }, crate::record::Outcome::Attr);
-    }
-
-    /// True if an inode is known to be of the same kind as a mode.
-    pub(super) fn agrees(&self, ino: Ino, kind: u32) -> bool {
-        let (is, new) = (self.world.tree.inode(ino), Tree::of_kind(kind));
-        (is.is_dir(), is.special) == (new.is_dir(), new.special)
     }
 }

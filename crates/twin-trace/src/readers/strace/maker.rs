@@ -1,19 +1,18 @@
-//! Calls become operations: the processes, descriptors and paths of a call, and what it is counted as.
+//! What the calls of every kind need: the processes, and the files of descriptors and paths.
 //!
-//! Contract: a line is used, passed (it is for no file), or left out with a reason, and no call that changes
-//! files and is not understood is passed. What `-y` tells of a descriptor is believed before what earlier
-//! calls told.
+//! Contract: what `-y` tells of a descriptor is believed before what earlier calls told. Files that stand above
+//! this one add the calls of a kind each: of descriptors, data, names and others.
 
 use twin_fs::{Ino, Op, ROOT_INO, mode};
 use twin_rt::FixedMap;
 
+use super::answers::Failure;
 use super::args::{AT_FDCWD, FdPath, string};
-use super::births::{Births, birth_of, makes_process};
-use super::line::{Call, Said};
+use super::births::Births;
+use super::call::Call;
 use super::order::Order;
 use super::table::{Cwd, OpenFile, Processes, Slot};
 use super::world::{Step, Stop, Target, Way, World};
-use crate::record::Record;
 
 /// A file that was opened without a name: its order, and the name that it has here.
 #[derive(Clone)]
@@ -36,10 +35,10 @@ pub(super) struct Maker {
     /// Attributes that the trace has set.
     pub(super) attributes: FixedMap<(Ino, Vec<u8>), ()>,
     /// Requests that make data durable and have no answer yet, by process.
-    begun: FixedMap<u32, u64>,
-    start_ns: Option<u64>,
+    pub(super) begun: FixedMap<u32, u64>,
+    pub(super) start_ns: Option<u64>,
     /// The number of the line.
-    line: u64,
+    pub(super) line: u64,
 }
 
 const UNKNOWN_FD: &str =
@@ -61,99 +60,14 @@ impl Maker {
         }
     }
 
-    /// Takes a line.
-    pub(super) fn take(&mut self, line: u64, said: &Said) {
-        self.line = line;
-        match said {
-            Said::Note => self.world.reading.pass_one(),
-            Said::Half(name) => {
-                let why = format!("second halves of calls ({name}) whose first halves are missing");
-                self.world.reading.leave_out(line, &why);
-            }
-            Said::Output { count } => {
-                let why = "that are none of strace, and taken as output of the program (strace -o FILE \
-                           keeps them apart)";
-                let first = line.saturating_sub(*count);
-                self.world.reading.leave_out_many(*count, first, why);
-            }
-            Said::Begun(call) => {
-                let pid = self.begin(call.pid, call.at_ns);
-                self.begin_sync(call, pid);
-                self.end(pid, 0);
-                self.world.reading.pass_one();
-            }
-            Said::Exit { pid, at_ns } => {
-                let pid = self.begin(*pid, *at_ns);
-                self.exit(pid);
-                self.end(pid, 0);
-                self.world.reading.pass_one();
-            }
-            Said::Call(call) => {
-                let pid = self.begin(call.pid, call.at_ns);
-                let ended_ns = self.ended(call);
-                let done = self.call(call, pid);
-                self.end(pid, ended_ns);
-                self.count(call, done);
-            }
-        }
-    }
-
-    /// Counts calls that had not returned where the text ends.
-    pub(super) fn finish(&mut self, halves: u64) {
-        let what = "calls had not returned where the text ends and are taken as not made";
-        self.world.reading.assume_of(halves, what);
-        self.order.finish();
-    }
-
-    fn count(&mut self, call: &Call, done: Step<()>) {
-        let reading = &mut self.world.reading;
-        match done {
-            Ok(()) | Err(Stop::Absent) => reading.use_one(),
-            Err(Stop::NoFile | Stop::Failed) => reading.pass_one(),
-            Err(Stop::Left(why)) => reading.leave_out(self.line, &format!("{} {why}", call.name)),
-        }
-    }
-
-    /// A line of a process begins: the process is made if it is not known.
-    fn begin(&mut self, pid: Option<u32>, at_ns: Option<u64>) -> u32 {
-        let pid = pid.or_else(|| self.processes.only()).unwrap_or_else(|| self.births.first());
-        self.must_be(pid);
-        if let Some(at_ns) = at_ns {
-            self.start_ns.get_or_insert(at_ns);
-        }
-        let at_ns = at_ns.map(|at_ns| at_ns.saturating_sub(self.start_ns.unwrap_or(0)));
-        if !self.world.learns {
-            self.world.tree.at_ns = self.order.begin(pid, at_ns);
-            self.world.tree.client = pid;
-        }
-        pid
-    }
-
     /// When a call had ended, since the start.
-    fn ended(&self, call: &Call) -> u64 {
+    pub(super) fn ended(&self, call: &Call) -> u64 {
         let began = call.at_ns.map(|at_ns| at_ns.saturating_sub(self.start_ns.unwrap_or(0)));
         let began = match (began, self.order.is_fine) {
             (Some(began), true) => began,
             _ => self.world.tree.at_ns,
         };
         began.saturating_add(call.took_ns)
-    }
-
-    fn end(&mut self, pid: u32, ended_ns: u64) {
-        let records: Vec<Record> = std::iter::from_fn(|| self.world.tree.pop()).collect();
-        if !records.is_empty() {
-            self.order.add(pid, ended_ns, records);
-        }
-    }
-
-    fn must_be(&mut self, pid: u32) {
-        if self.processes.is_alive(pid) {
-            return;
-        }
-        match self.births.next(pid) {
-            Some((parent, shared)) => self.processes.make(pid, Some(parent), shared),
-            None => self.processes.make(pid, None, Default::default()),
-        }
     }
 
     pub(super) fn exit(&mut self, pid: u32) {
@@ -177,22 +91,6 @@ impl Maker {
         self.world.forget(ino);
     }
 
-    /// What makes data durable overlaps what follows, so it is asked at its first half.
-    fn begin_sync(&mut self, call: &Call, pid: u32) {
-        let op = match call.name.as_str() {
-            "fsync" | "fdatasync" => match self.file(call, pid, 0) {
-                Ok((_, file)) => Op::Fsync { ino: file.ino, data_only: call.name == "fdatasync" },
-                Err(_) => return,
-            },
-            "sync" | "syncfs" => Op::Sync,
-            _ => return,
-        };
-        if !self.world.learns {
-            let id = self.world.tree.begin(op);
-            self.begun.insert(pid, id);
-        }
-    }
-
     /// Makes data durable, unless the first half of the call has done so.
     pub(super) fn sync(&mut self, call: &Call, pid: u32, op: Op) -> Step<()> {
         if let Some(id) = self.begun.remove(&pid) {
@@ -203,136 +101,6 @@ impl Maker {
         call.result.ok_or(Stop::Failed)?;
         self.world.tree.op(op, crate::record::Outcome::Done);
         Ok(())
-    }
-
-    fn call(&mut self, call: &Call, pid: u32) -> Step<()> {
-        if let Some((AT_FDCWD, Some(path))) = call.descriptor(0)
-            && path.is_file()
-            && !path.is_deleted
-        {
-            self.processes.set_cwd(pid, Cwd::Path(path.bytes));
-        }
-        if makes_process(&call.name) {
-            let (child, _) = birth_of(call).ok_or(Stop::Failed)?;
-            // The call may end after the child has.
-            if self.births.is_told(child) {
-                self.processes_end(child);
-                self.must_be(child);
-            }
-            return Ok(());
-        }
-        match self.of_descriptors(call, pid) {
-            Some(done) => done,
-            None => match self.of_data(call, pid).or_else(|| self.of_names(call, pid)) {
-                Some(done) => done,
-                None => self.of_others(call, pid),
-            },
-        }
-    }
-
-    /// A process of this number has ended without a word, as it is made again.
-    fn processes_end(&mut self, pid: u32) {
-        if self.processes.is_alive(pid) {
-            self.exit(pid);
-        }
-    }
-
-    /// Calls that are not known: do they touch files?
-    fn of_others(&mut self, call: &Call, pid: u32) -> Step<()> {
-        const QUIET: &[&str] = &[
-            "fadvise64",
-            "fadvise64_64",
-            "arm_fadvise64_64",
-            "readahead",
-            "sync_file_range",
-            "sync_file_range2",
-            "flock",
-            "fstatfs",
-            "fstatfs64",
-            "statfs",
-            "statfs64",
-            "poll",
-            "ppoll",
-            "select",
-            "_newselect",
-            "pselect6",
-            "epoll_ctl",
-            "epoll_wait",
-            "epoll_pwait",
-            "munmap",
-            "mprotect",
-            "madvise",
-            "mremap",
-            "msync",
-            "inotify_add_watch",
-            "inotify_rm_watch",
-            "fanotify_mark",
-            "cachestat",
-            "kcmp",
-            "sendmsg",
-            "sendto",
-            "recvfrom",
-            "recvmsg",
-            "close_range",
-            "name_to_handle_at",
-            "uselib",
-            "swapoff",
-            "landlock_add_rule",
-            "tee",
-            "vmsplice",
-            "finit_module",
-            "bpf",
-            "perf_event_open",
-        ];
-        call.result.ok_or(Stop::Failed)?;
-        match call.name.as_str() {
-            "io_uring_setup" | "io_uring_enter" | "io_uring_register" => {
-                return Err(Stop::Left("calls, whose reads and writes are not in the text"));
-            }
-            "io_getevents" | "io_pgetevents" | "io_setup" | "io_destroy" => {
-                return Err(Stop::NoFile);
-            }
-            "mount" | "umount" | "umount2" | "move_mount" | "chroot" | "pivot_root" | "setns"
-            | "open_tree" => {
-                return Err(Stop::Left("calls, after which paths may mean other files"));
-            }
-            "mmap" | "mmap2" => return self.mapped(call, pid),
-            name if QUIET.contains(&name) => return Err(Stop::NoFile),
-            _ => {}
-        }
-        let touches = (0..call.args.len()).any(|arg| {
-            let Some((fd, path)) = call.descriptor(arg) else { return false };
-            match path {
-                Some(path) => path.is_file(),
-                None => {
-                    arg == 0
-                        && fd > 2
-                        && matches!(self.processes.slot(pid, fd), Some(Slot::File(_)))
-                }
-            }
-        });
-        match touches {
-            true => Err(Stop::Left("calls on files, of which it is not known what they do")),
-            false => Err(Stop::NoFile),
-        }
-    }
-
-    /// Memory that is a file: what is read and written there has no calls.
-    fn mapped(&mut self, call: &Call, pid: u32) -> Step<()> {
-        if call.has(3, "MAP_ANONYMOUS", 0x20) {
-            return Err(Stop::NoFile);
-        }
-        self.file(call, pid, 4)?;
-        let is_shared = call.has(3, "MAP_SHARED", 1) || call.has(3, "MAP_SHARED_VALIDATE", 3);
-        let what = match is_shared && call.has(2, "PROT_WRITE", 2) {
-            true => {
-                "mappings of files are shared and writable: what is written through them is not in the \
-                 text"
-            }
-            false => "mappings of files: what is read through them is not in the text",
-        };
-        self.world.reading.assume_of(1, what);
-        Err(Stop::NoFile)
     }
 
     /// The open file of a descriptor, with its place in the table. What `-y` tells is believed.
@@ -490,6 +258,44 @@ impl Maker {
             None => self.cwd(pid)?,
         };
         self.world.walk(base, &given, way)
+    }
+
+    /// Looks a path up, and shows what the call tells of it.
+    pub(super) fn look(
+        &mut self,
+        call: &Call,
+        pid: u32,
+        place: (Option<usize>, usize),
+        follow: bool,
+        kind: Option<u32>,
+    ) -> Step<Ino> {
+        let is_there = call.result.is_some();
+        let shows = is_there || call.failure() == Some(Failure::InTheWay);
+        match self.path(call, pid, place, Way { is_there: shows, follow })? {
+            Target::Node(ino) if is_there => Ok(ino),
+            Target::Node(_) => Err(Stop::Failed),
+            Target::Name(dir, name) => {
+                if shows {
+                    let ino = self.world.existed(dir, &name, kind.unwrap_or(mode::REGULAR));
+                    if let Some(kind) = kind {
+                        self.world.is_kind(ino, kind);
+                    }
+                }
+                if !shows && call.failure() != Some(Failure::Absent) {
+                    return Err(Stop::Failed);
+                }
+                match self.world.tree.lookup(dir, &name) {
+                    Some(ino) if is_there => Ok(ino),
+                    Some(_) if shows => Err(Stop::Absent),
+                    Some(_) => {
+                        let what = "names were not found by calls, and are here from the beginning";
+                        self.world.reading.assume_of(1, what);
+                        Err(Stop::Absent)
+                    }
+                    None => Err(Stop::Absent),
+                }
+            }
+        }
     }
 }
 

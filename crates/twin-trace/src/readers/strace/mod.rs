@@ -18,15 +18,20 @@
 //! - `/proc`, `/sys` and `/dev` are no files. What is mapped is neither read nor written.
 //! - Everything belongs to one tree and to root; contents are not kept.
 
+mod answers;
 mod args;
 mod births;
+mod brackets;
+mod call;
 mod clock;
 mod data;
 mod descriptors;
+mod intake;
 mod line;
 mod maker;
 mod names;
 mod order;
+mod others;
 mod table;
 #[cfg(test)]
 mod tests;

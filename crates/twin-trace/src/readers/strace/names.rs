@@ -3,12 +3,13 @@
 //! Contract: a path is reached by a lookup of its last name. What succeeds shows that a name was there, what
 //! fails with ENOENT that it was not; other failures show nothing.
 
-use twin_fs::{Ino, Name, Op, RenameMode, SetAttr, XattrMode, mode};
+use twin_fs::{Ino, Name, Op, RenameMode, SetAttr, SetTime, XattrMode, mode};
 
-use super::args::{mode_of, string};
-use super::line::Call;
+use super::args::{field, mode_of, string};
+use super::call::Call;
 use super::maker::{Maker, Unnamed};
 use super::world::{Step, Stop, Target, Way};
+use crate::readers::tree::Tree;
 use crate::record::Outcome;
 
 /// The argument with the directory at which a path begins, if there is one, and that with the path.
@@ -52,44 +53,6 @@ impl Maker {
             "bind" => self.bind(call, pid),
             _ => return None,
         })
-    }
-
-    /// Looks a path up, and shows what the call tells of it.
-    pub(super) fn look(
-        &mut self,
-        call: &Call,
-        pid: u32,
-        place: Place,
-        follow: bool,
-        kind: Option<u32>,
-    ) -> Step<Ino> {
-        let is_there = call.result.is_some();
-        let shows = is_there || matches!(call.error(), "EEXIST" | "ENOTEMPTY" | "EISDIR");
-        match self.path(call, pid, place, Way { is_there: shows, follow })? {
-            Target::Node(ino) if is_there => Ok(ino),
-            Target::Node(_) => Err(Stop::Failed),
-            Target::Name(dir, name) => {
-                if shows {
-                    let ino = self.world.existed(dir, &name, kind.unwrap_or(mode::REGULAR));
-                    if let Some(kind) = kind {
-                        self.world.is_kind(ino, kind);
-                    }
-                }
-                if !shows && call.error() != "ENOENT" {
-                    return Err(Stop::Failed);
-                }
-                match self.world.tree.lookup(dir, &name) {
-                    Some(ino) if is_there => Ok(ino),
-                    Some(_) if shows => Err(Stop::Absent),
-                    Some(_) => {
-                        let what = "names were not found by calls, and are here from the beginning";
-                        self.world.reading.assume_of(1, what);
-                        Err(Stop::Absent)
-                    }
-                    None => Err(Stop::Absent),
-                }
-            }
-        }
     }
 
     /// Calls that tell the kind and length of a file.
@@ -357,5 +320,38 @@ impl Maker {
             self.world.tree.op(Op::GetXattr { ino, name: name.into() }, Outcome::Bytes(bytes));
         }
         Ok(())
+    }
+
+    /// A socket with a name: that is made.
+    fn bind(&mut self, call: &Call, pid: u32) -> Step<()> {
+        call.result.ok_or(Stop::Failed)?;
+        let text = field(call.arg(1), "sun_path").ok_or(Stop::NoFile)?;
+        let end = text[1..].find('"').map_or(text.len(), |end| end + 2);
+        let path = string(&text[..end]).filter(|path| !path.is_empty()).ok_or(Stop::NoFile)?;
+        let base = self.cwd(pid)?;
+        let way = Way { is_there: true, follow: false };
+        let Target::Name(dir, name) = self.world.walk(base, &path, way)? else {
+            return Err(Stop::Failed);
+        };
+        self.world.to_make(dir, &name);
+        self.world.tree.make_node(dir, &name, mode::SOCKET | 0o755);
+        Ok(())
+    }
+
+    /// Sets the time of a file, for changes of what a trace does not keep.
+    fn mark(&mut self, ino: Ino) {
+        let set = SetAttr { mtime: Some(SetTime::Now), ..SetAttr::default() };
+        self.world.tree.op(Op::SetAttr { ino, set }, Outcome::Attr);
+    }
+
+    /// The operation of a call on an inode itself.
+    fn stat(&mut self, ino: Ino) {
+        self.world.tree.op(Op::GetAttr { ino }, Outcome::Attr);
+    }
+
+    /// True if an inode is known to be of the same kind as a mode.
+    fn agrees(&self, ino: Ino, kind: u32) -> bool {
+        let (is, new) = (self.world.tree.inode(ino), Tree::of_kind(kind));
+        (is.is_dir(), is.special) == (new.is_dir(), new.special)
     }
 }
