@@ -67,6 +67,9 @@ pub enum FsError {
 /// The result of an operation.
 pub type Result<T, E = FsError> = std::result::Result<T, E>;
 
+/// How the error for bytes that a repair gave up ends.
+const LOST: &str = "was lost in a repair";
+
 impl FsError {
     /// Damage in the structure that starts at byte `at` of the device.
     pub fn corrupt(at: u64, what: impl Into<String>) -> FsError {
@@ -80,7 +83,12 @@ impl FsError {
 
     /// The error for bytes of a file that a repair gave up.
     pub fn lost(ino: crate::Ino, lbn: u64) -> FsError {
-        FsError::inconsistent(format!("inode {ino}: block {lbn} was lost in a repair"))
+        FsError::inconsistent(format!("inode {ino}: block {lbn} {LOST}"))
+    }
+
+    /// True if it is the error of [`lost`](Self::lost): the volume is whole, and a part of a file is gone.
+    pub fn is_lost(&self) -> bool {
+        matches!(self, FsError::Corrupt { at: None, what } if what.ends_with(LOST))
     }
 
     /// True for faults of the device or of its contents, false for errors that a client can cause.

@@ -364,6 +364,10 @@ fn do_errand(place: &Place, errand: Errand) -> (Done, Option<OwnedFd>) {
             Err(errno) => Err(errno),
         },
         Errand::WriteOutAll { number } => write_out_all(place, number),
+        // Failed writes are counted when they arrive.
+        Errand::StartWriting => open_root(place).map(|root| {
+            let _ = rustix::fs::syncfs(&root);
+        }),
         Errand::Unmount => unmounter().unmount_or_detach().map_err(|_| Errno::BUSY),
         Errand::Detach => unmounter().detach().map_err(|_| Errno::BUSY),
     };

@@ -24,6 +24,9 @@ pub(super) enum Errand {
     /// To have the kernel write out all files: when the errand has ended, the daemon has read every
     /// request for that. The number must be another one each time.
     WriteOutAll { number: u64 },
+    /// To have the kernel begin to write out all files. It looks no name up, since who waits for it may
+    /// hold the directory.
+    StartWriting,
     /// To unmount; if a process uses the mount, to write it out and detach it.
     Unmount,
     /// To detach the mount from the tree.
@@ -50,6 +53,7 @@ pub(super) mod kind {
     pub(in super::super) const WRITE_OUT_ALL: u32 = 4;
     pub(in super::super) const UNMOUNT: u32 = 5;
     pub(in super::super) const DETACH: u32 = 6;
+    pub(in super::super) const START_WRITING: u32 = 7;
 }
 
 /// The head of a message to the deputy. That of `KNOW` is followed by the texts of the place, each
@@ -96,6 +100,7 @@ impl Errand {
             Errand::WriteOutAll { number } => {
                 (order.kind, order.node) = (kind::WRITE_OUT_ALL, *number);
             }
+            Errand::StartWriting => order.kind = kind::START_WRITING,
             Errand::Unmount => order.kind = kind::UNMOUNT,
             Errand::Detach => order.kind = kind::DETACH,
         }
@@ -120,6 +125,7 @@ impl Errand {
             kind::PRIME => Errand::Prime,
             kind::WRITE_OUT => Errand::WriteOut { node, generation },
             kind::WRITE_OUT_ALL => Errand::WriteOutAll { number: node },
+            kind::START_WRITING => Errand::StartWriting,
             kind::UNMOUNT => Errand::Unmount,
             kind::DETACH => Errand::Detach,
             _ => return None,
@@ -148,6 +154,7 @@ mod tests {
             Errand::Prime,
             Errand::WriteOut { node: u64::MAX - 1, generation: 7 },
             Errand::WriteOutAll { number: 9 },
+            Errand::StartWriting,
             Errand::Unmount,
             Errand::Detach,
         ] {

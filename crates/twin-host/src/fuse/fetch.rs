@@ -89,6 +89,19 @@ impl Fetcher {
         self.all().await
     }
 
+    /// Fetches a file that is about to get the name of another one, or has the kernel begin with all
+    /// files where it cannot be had alone. The client holds its directories until it is answered, so no
+    /// name may be looked up for it.
+    pub(super) async fn replacement(&self, file: Option<(u64, u32)>) {
+        let Some(deputy) = self.deputy() else { return };
+        if let (Some((node, generation)), true) = (file, self.by_number.get())
+            && deputy.ask(&Errand::WriteOut { node, generation }).await.is_ok()
+        {
+            return;
+        }
+        let _ = deputy.ask(&Errand::StartWriting).await;
+    }
+
     /// Fetches all files.
     pub(super) async fn all(&self) -> bool {
         let Some(deputy) = self.deputy() else { return false };

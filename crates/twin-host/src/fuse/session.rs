@@ -427,12 +427,12 @@ impl<F: FileSystem> Inner<F> {
                 self.fetch(node, Waiter::Enter { header: *header, cred, op, expect });
             }
             // The file that gets the name may have pages in the kernel.
-            Plan::Ask(cred, op @ Op::Rename { .. }, expect) if !self.fetcher.holds_nothing() => {
+            Plan::Ask(cred, op @ Op::Rename { .. }, expect) if self.collects() => {
                 match replacement(&*self.fs, &op) {
                     Replacement::None => self.enter(header, cred, op, expect),
                     by => {
                         let waiter = Waiter::Enter { header: *header, cred, op, expect };
-                        self.fetch(by.node(), waiter);
+                        self.fetch_replacement(by.node(), waiter);
                     }
                 }
             }

@@ -22,6 +22,11 @@ impl<F: FileSystem> Inner<F> {
         }
     }
 
+    /// True if the kernel collects writes that may not have come yet.
+    pub(super) fn collects(&self) -> bool {
+        self.agreed.get().writeback && !self.fetcher.holds_nothing()
+    }
+
     /// Gets what the kernel holds of a file, or of all. Then the waiter goes on, in an event of its own.
     pub(super) fn fetch(self: &Rc<Self>, node: Option<u64>, waiter: Waiter) {
         let inner = Rc::clone(self);
@@ -34,6 +39,21 @@ impl<F: FileSystem> Inner<F> {
                 None => inner.fetcher.all().await,
             };
             inner.fetcher.is_ready(waiter, fetched);
+            inner.nudge();
+        });
+    }
+
+    /// Gets what the kernel has collected of a file that is about to get the name of another one; of all
+    /// files if it is not known which. Then the waiter goes on, in an event of its own.
+    pub(super) fn fetch_replacement(self: &Rc<Self>, node: Option<u64>, waiter: Waiter) {
+        let inner = Rc::clone(self);
+        self.host.rt().spawn("fetch", async move {
+            let known = node.and_then(|node| {
+                let entry = inner.fs.known(core_ino(node).ok()?)?;
+                Some((node, entry.generation))
+            });
+            inner.fetcher.replacement(known).await;
+            inner.fetcher.is_ready(waiter, true);
             inner.nudge();
         });
     }
