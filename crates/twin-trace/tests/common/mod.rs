@@ -105,7 +105,6 @@ pub fn op(rng: &mut Rng, contents: bool) -> Op {
                 RenameMode::NoReplace,
                 RenameMode::Exchange,
                 RenameMode::Whiteout,
-                RenameMode::WhiteoutNoReplace,
             ];
             Op::Rename { dir, name, to_dir: ino, to_name: other, mode: *rng.pick(&modes) }
         }

@@ -13,7 +13,7 @@ use std::hash::Hasher;
 use twin_fs::{Ino, Name, Op, ROOT_INO, SetAttr, mode};
 use twin_rt::{FixedHasher, FixedMap, FixedSet};
 
-use crate::readers::tree::{Origin, Tree};
+use crate::readers::tree::{Inode, Origin, Tree};
 use crate::reading::Reading;
 use crate::record::{Node, NodeAttr, Outcome};
 
@@ -81,6 +81,9 @@ pub(super) struct World {
     links: FixedMap<Ino, Box<[u8]>>,
     /// Names that the trace made or removed, as hashes: what is there then did not exist before.
     touched: FixedSet<u64>,
+    /// Names at the end of ways that led to something, as hashes, while it is learned: if one is a symbolic
+    /// link, its target exists.
+    followed: FixedSet<u64>,
     /// Where files were made of which it is not known whether they existed before.
     perhaps: FixedMap<Ino, (Ino, Name)>,
     /// The directory of relative paths of processes of which it is not known.
@@ -130,6 +133,7 @@ impl World {
             reading: Reading::default(),
             links: FixedMap::default(),
             touched: FixedSet::default(),
+            followed: FixedSet::default(),
             perhaps: FixedMap::default(),
             start: None,
         }
@@ -205,6 +209,9 @@ impl World {
                 return Ok(Walked::Link(dir, [target, after].concat()));
             }
             if is_last {
+                if self.learns && way.follow && way.is_there {
+                    self.followed.insert(hash(dir, part));
+                }
                 return Ok(Walked::At(Target::Name(dir, part.into())));
             }
             dir = match known {
@@ -322,6 +329,7 @@ impl World {
 
     /// The target of a symbolic link is told.
     pub(super) fn links_to(&mut self, ino: Ino, target: &[u8]) {
+        let before = self.tree.inode(ino);
         if !self.is_kind(ino, mode::SYMLINK) || self.links.contains_key(&ino) {
             return;
         }
@@ -329,7 +337,27 @@ impl World {
         if let Some(node) = self.facts.existing.get_mut(&ino).filter(|_| self.learns) {
             let size = target.len() as u64;
             node.attr = Some(NodeAttr { nlink: 1, size, allocated: size, ..NodeAttr::default() });
+            let (dir, name) = (node.dir, node.name.clone());
             self.facts.links.insert(ino, target.into());
+            if self.followed.contains(&hash(dir, &name)) {
+                self.target_existed(dir, target, before);
+            }
+        }
+    }
+
+    /// Calls went through a symbolic link before it was known to be one: what it leads to existed before,
+    /// and what they told of the link is true of that.
+    fn target_existed(&mut self, dir: Ino, target: &[u8], told: Inode) {
+        let way = Way { is_there: true, follow: true };
+        let Ok(Target::Name(dir, name)) = self.walk(dir, target, way) else { return };
+        if self.tree.known(dir, &name).is_some() || self.touched.contains(&hash(dir, &name)) {
+            return;
+        }
+        let ino = self.existed(dir, &name, mode::REGULAR);
+        if told.is_file() && told.origin == Origin::Known {
+            self.has_size(ino, told.size);
+        } else if told.is_file() {
+            self.has_at_least(ino, told.size);
         }
     }
 
