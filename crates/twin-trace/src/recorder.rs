@@ -531,7 +531,8 @@ mod tests {
         let out = Small { bytes: Vec::new(), room: 20_000 };
         let recorder =
             Recorder::new(&rt, Nothing, out, RecorderOptions::default()).expect("a header fits");
-        let told: Rc<RefCell<Vec<(u64, Vec<u8>)>>> = Rc::default();
+        type Told = Rc<RefCell<Vec<(u64, Vec<u8>)>>>;
+        let told = Told::default();
         let (heard, at) = (Rc::clone(&told), Rc::new(Cell::new(0)));
         let now = Rc::clone(&at);
         recorder.on_end(move |ended| {

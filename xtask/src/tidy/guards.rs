@@ -142,9 +142,9 @@ fn called(rust: &Rust, at: usize) -> Option<String> {
 fn guards(rust: &Rust) -> Vec<Guard> {
     let mut guards = Vec::new();
     let ends = enclosing(rust);
-    for at in 0..rust.tokens.len() {
+    for (at, &group_end) in ends.iter().enumerate() {
         let Some(cell) = borrowed(rust, at).filter(|_| !rust.at(at).in_test) else { continue };
-        let (begin, end, after) = (statement(rust, at), ends[at], at + 3);
+        let (begin, end, after) = (statement(rust, at), group_end, at + 3);
         let bound = rust.at(begin).is("let") && rust.at(after).punct(';');
         let held = if bound {
             let name = begin + if rust.at(begin + 1).is("mut") { 2 } else { 1 };

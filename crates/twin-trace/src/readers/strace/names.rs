@@ -73,8 +73,8 @@ impl Maker {
             "statx" => 2,
             _ => 3,
         };
-        let follow = !call.name.starts_with("lstat")
-            && !(place.0.is_some() && call.has(flags, "AT_SYMLINK_NOFOLLOW", 0x100));
+        let asks_of_link = place.0.is_some() && call.has(flags, "AT_SYMLINK_NOFOLLOW", 0x100);
+        let follow = !call.name.starts_with("lstat") && !asks_of_link;
         let ino = self.look(call, pid, place, follow, call.says_kind())?;
         self.told(ino, call);
         Ok(())
@@ -148,7 +148,7 @@ impl Maker {
         }
         match self.path(call, pid, place, Way { is_there: true, follow: false })? {
             Target::Name(dir, name) => {
-                self.world.to_make(dir, &name);
+                self.world.place_to_make(dir, &name);
                 Ok((dir, name))
             }
             Target::Node(_) => Err(NO_NAME),
@@ -224,7 +224,7 @@ impl Maker {
         if how == RenameMode::Exchange {
             world.existed(to_dir, &to_name, mode::REGULAR);
         } else if how == RenameMode::NoReplace && world.tree.known(to_dir, &to_name).is_some() {
-            world.to_make(to_dir, &to_name);
+            world.place_to_make(to_dir, &to_name);
         }
         let old = world.tree.lookup(to_dir, &to_name).filter(|old| *old != ino);
         if how != RenameMode::Exchange
@@ -271,7 +271,7 @@ impl Maker {
         };
         let way = Way { is_there: true, follow: false };
         let Target::Name(dir, name) = self.path(call, pid, to, way)? else { return Err(NO_NAME) };
-        self.world.to_make(dir, &name);
+        self.world.place_to_make(dir, &name);
         // A file without a name gets its first one.
         if let Some(Unnamed { order, dir: old, name: made }) = self.unnamed.remove(&ino) {
             if self.world.learns {
@@ -333,7 +333,7 @@ impl Maker {
         let Target::Name(dir, name) = self.world.walk(base, &path, way)? else {
             return Err(Stop::Failed);
         };
-        self.world.to_make(dir, &name);
+        self.world.place_to_make(dir, &name);
         self.world.tree.make_node(dir, &name, mode::SOCKET | 0o755);
         Ok(())
     }

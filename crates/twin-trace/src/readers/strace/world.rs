@@ -289,7 +289,7 @@ impl World {
     }
 
     /// A name is to be made, and was not there: if it is known, somebody who is not in the text removed it.
-    pub(super) fn to_make(&mut self, dir: Ino, name: &[u8]) {
+    pub(super) fn place_to_make(&mut self, dir: Ino, name: &[u8]) {
         if self.tree.known(dir, name).is_some() {
             self.reading.assume_of(1, "names were removed by processes that are not in the text");
             self.remove(dir, name);
@@ -366,7 +366,7 @@ impl World {
         let is_sure = !perhaps
             || self.touched.contains(&hash(dir, name))
             || self.tree.inode(dir).origin == Origin::Made;
-        self.to_make(dir, name);
+        self.place_to_make(dir, name);
         let ino = self.tree.create(dir, name);
         if !is_sure {
             let what = "files that were opened with O_CREAT were new, as nothing tells otherwise";

@@ -46,8 +46,11 @@ const SETTINGS: &[(&str, bool)] = &[
 /// The settings in which a program runs in the short form.
 const SHORT: usize = 4;
 
+/// Programs and the Debian packages that have them.
+type Needed = &'static [(&'static str, &'static str)];
+
 /// The programs: a name, the command, and what is needed for it beside strace and python3.
-const PROGRAMS: &[(&str, &str, &[(&str, &str)])] = &[
+const PROGRAMS: &[(&str, &str, Needed)] = &[
     ("shell", SHELL, &[]),
     ("git", GIT, &[("git", "git")]),
     ("sqlite", SQLITE, &[("sqlite3", "sqlite3")]),
@@ -339,6 +342,7 @@ fn pair<'a>(
     Some((name, value?))
 }
 
+#[allow(clippy::disallowed_methods)] // A development tool waits in real time.
 fn wait_until(what: &str, is_so: impl Fn() -> bool) -> Result<(), String> {
     let watch = Stopwatch::start();
     while !is_so() {
