@@ -340,6 +340,12 @@ fn hostile_host(
         Host::Cut | Host::DeviceFails => cut().map_err(said),
     };
     load(volume.dir(), &mut ledger, seed, 3_000, strike)?;
+    // A slow machine takes longer to fill its memory.
+    for more in 1..=5 {
+        if kind == Host::Full && ledger.errors == 0 {
+            load(volume.dir(), &mut ledger, seed ^ more << 40, 3_000, || Ok(()))?;
+        }
+    }
     tally.full += ledger.full;
     tally.errors += ledger.errors;
     if matches!(kind, Host::Full | Host::Unlinked) {
