@@ -531,7 +531,7 @@ impl<F: FileSystem> Inner<F> {
         };
         self.host.rt().run_or_spawn(name, async move {
             let result = match aside {
-                true => inner.fs.execute_aside(request).await,
+                true => inner.answer_aside(request).await,
                 false => inner.fs.execute(request).await,
             };
             inner.keeper.ended(&*inner.fs, &inner.fd, late, &result);

@@ -139,7 +139,7 @@ fn works(bench: &Bench) -> Result<(), Stop> {
          test \"$(cat src/new)\" = two; \
          {twinfs} mount --flight f --status s image mnt; {twinfs} umount mnt; \
          test $(stat -c %a f) = 600; test -s s; {twinfs} replay --verify f; \
-         umask 027; {twinfs} mkfs --size 32M image3; test $(stat -c %a image3) = 640"
+         umask 027; {twinfs} mkfs --size 32M image3; test $(stat -c %a image3) = 600"
     );
     bench.shell(&bench.dir, &line)?;
     Ok(())
