@@ -366,7 +366,7 @@ pub struct Request {
     /// The number of the request while the volume is open, from 1, in the order in which requests
     /// enter the core. The stamps of a synthetic write carry it as their version.
     pub id: u64,
-    /// The client: a process on a mount, a stream of a trace.
+    /// The client: a process on a mount, a stream of a trace, or [`NO_CLIENT`](Self::NO_CLIENT).
     pub client: u32,
     /// The credentials of the client.
     pub cred: Cred,
@@ -375,6 +375,10 @@ pub struct Request {
 }
 
 impl Request {
+    /// The client of requests that a front end makes on its own account: observers do not count
+    /// them, and they are not recorded. No process has this number.
+    pub const NO_CLIENT: u32 = u32::MAX;
+
     /// A request of client 0 with the credentials of root.
     pub fn root(id: u64, op: Op) -> Request {
         Request { id, client: 0, cred: Cred::root(), op }
@@ -528,12 +532,6 @@ pub trait FileSystem: 'static {
     fn known(&self, _ino: Ino) -> Option<LookupEntry> {
         None
     }
-
-    /// As [`execute`](Self::execute), for a request that a front end has on its own account: what
-    /// observes clients does not see it.
-    fn execute_aside(&self, request: Request) -> impl Future<Output = Result<Reply>> {
-        self.execute(request)
-    }
 }
 
 /// What is known of a name. See [`FileSystem::peek`].
@@ -570,9 +568,5 @@ impl<F: FileSystem> FileSystem for std::rc::Rc<F> {
 
     fn known(&self, ino: Ino) -> Option<LookupEntry> {
         (**self).known(ino)
-    }
-
-    fn execute_aside(&self, request: Request) -> impl Future<Output = Result<Reply>> {
-        (**self).execute_aside(request)
     }
 }

@@ -148,7 +148,8 @@ impl<L: Layout> Volume<L> {
     /// Runs one operation and then wakes the tasks that write back what it changed. [`Execution`]
     /// calls this.
     async fn run(self: Rc<Self>, request: Request) -> Result<Reply> {
-        let observation = self.core.observation(&request.op);
+        let is_client_s = request.client != Request::NO_CLIENT;
+        let observation = is_client_s.then(|| self.core.observation(&request.op)).flatten();
         if self.entrance.is_closed() {
             self.entrance.opened().await;
         }

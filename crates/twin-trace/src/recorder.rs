@@ -232,6 +232,9 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
 
 impl<F: FileSystem, W: Write + 'static> FileSystem for Recorder<F, W> {
     async fn execute(&self, mut request: Request) -> Result<Reply, FsError> {
+        if request.client == Request::NO_CLIENT {
+            return self.inner.execute(request).await;
+        }
         let (number, after) = self.log.borrow_mut().before((self.clock)(), &mut request);
         self.tell_end();
         let result = self.inner.execute(request).await;
@@ -256,10 +259,6 @@ impl<F: FileSystem, W: Write + 'static> FileSystem for Recorder<F, W> {
 
     fn known(&self, ino: Ino) -> Option<LookupEntry> {
         self.inner.known(ino)
-    }
-
-    fn execute_aside(&self, request: Request) -> impl Future<Output = Result<Reply, FsError>> {
-        self.inner.execute(request)
     }
 
     fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {

@@ -514,26 +514,26 @@ impl<F: FileSystem> Inner<F> {
     fn enter(self: &Rc<Self>, header: &InHeader, cred: Cred, op: Op, expect: Expect) {
         let id = self.next_id.get();
         self.next_id.set(id + 1);
-        let request = Request { id, client: header.pid, cred, op };
+        let aside = self.fetcher.is_own(header.pid);
+        let client = if aside { Request::NO_CLIENT } else { header.pid };
+        let request = Request { id, client, cred, op };
         if let Some(flight) = self.host.flight() {
             flight.arrived(&request);
         }
-        self.count(|stats| stats.operations += 1);
+        if !aside {
+            self.count(|stats| stats.operations += 1);
+        }
         self.in_flight.set(self.in_flight.get() + 1);
         let before = self.in_flight.get();
         let (inner, unique) = (Rc::clone(self), header.unique);
         let (name, silent) = (abi::opcode_name(header.opcode), expect == Expect::Silence);
         let (opcode, nodeid) = (header.opcode, header.nodeid);
-        let aside = self.fetcher.is_own(header.pid);
         let late = match &request.op {
             Op::WriteBack { ino, data, .. } => Some((*ino, data.len())),
             _ => None,
         };
         self.host.rt().run_or_spawn(name, async move {
-            let result = match aside {
-                true => inner.answer_aside(request).await,
-                false => inner.fs.execute(request).await,
-            };
+            let result = inner.fs.execute(request).await;
             inner.keeper.ended(&*inner.fs, &inner.fd, late, &result);
             inner.note_count(opcode, nodeid, late.is_some() && result.is_ok());
             let waited = inner.waiting.borrow_mut().remove(&id);

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use rustix::io::Errno;
-use twin_fs::{Attr, FileSystem, FsError, Op, Reply, Request};
+use twin_fs::{Attr, FileSystem, Op, Reply};
 
 use super::super::abi;
 use super::super::fetch::Waiter;
@@ -56,17 +56,6 @@ impl<F: FileSystem> Inner<F> {
             inner.fetcher.is_ready(waiter, true);
             inner.nudge();
         });
-    }
-
-    /// Answers a call of the deputy. Attributes that are known need no operation, which who observes the
-    /// volume would count as a client's.
-    pub(super) async fn answer_aside(&self, request: Request) -> Result<Reply, FsError> {
-        match request.op {
-            Op::GetAttr { ino } if let Some(entry) = self.fs.known(ino) => {
-                Ok(Reply::Attr(entry.attr))
-            }
-            _ => self.fs.execute_aside(request).await,
-        }
     }
 
     /// Lets go on what waited for pages.

@@ -491,6 +491,17 @@ fn symbolic_links_are_followed_where_the_text_tells_their_targets() {
 }
 
 #[test]
+fn the_target_of_a_link_that_is_told_after_it_was_followed_existed_before() {
+    let text = "newfstatat(AT_FDCWD, \"/b/p3\", {st_mode=S_IFREG|0755, st_size=600, ...}, 0) = 0\n\
+         readlink(\"/b/p3\", \"p3.11\", 4096) = 5\n";
+    assert!(!verbs(text).contains(&Verb::Create));
+    let there = ["b", "p3", "p3.11"].map(str::to_owned);
+    let mut told = existed(text);
+    told.sort();
+    assert_eq!(told, there.into_iter().zip([0, 5, 600]).collect::<Vec<_>>());
+}
+
+#[test]
 fn output_of_the_program_between_the_lines_is_told_and_not_refused() {
     let text = "openat(AT_FDCWD, \"/a\", O_RDWR|O_CREAT|O_TRUNC, 0644) = 3\n\
          make: *** No rule\n\
