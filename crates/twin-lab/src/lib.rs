@@ -89,7 +89,7 @@ pub use machine_file::{
     Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor, Transfers,
     Validated,
 };
-pub use mount_flush::with_flush;
+pub use mount_flush::MountFlush;
 pub use page::{Question, Run, page};
 pub use planted::PlantedFault;
 pub use presets::{Preset, presets};
