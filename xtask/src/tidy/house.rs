@@ -12,6 +12,7 @@ use crate::tree::{HARNESS, Package, Project};
 const HOUSE: &[(&str, &[&str])] = &[
     ("twin-rt", &[]),
     ("twin-settings", &[]),
+    ("twin-report", &[]),
     ("twin-disk", &["twin-rt", "twin-settings"]),
     ("twin-clean", &["twin-rt", "twin-settings"]),
     ("twin-cache", &["twin-disk"]),
@@ -24,7 +25,7 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-nfs", &["twin-fs"]),
     ("twin-host", &["twin-trace", "twin-nfs"]),
     ("twin-age", &["twin-trace"]),
-    ("twin-lab", &["twin-sim", "twin-trace", "twin-age", "twin-host"]),
+    ("twin-lab", &["twin-sim", "twin-trace", "twin-age", "twin-host", "twin-report"]),
     ("twin-proof", &["twin-lab", "twin-model"]),
     ("twinfs", &["twin-lab", "twin-gather"]),
     ("twin-fuzz", &["twin-lab", "twin-model", "twin-gather"]),
@@ -37,6 +38,7 @@ const HOUSE: &[(&str, &[&str])] = &[
 pub(super) const BELOW_HOST: &[&str] = &[
     "twin-rt",
     "twin-settings",
+    "twin-report",
     "twin-disk",
     "twin-clean",
     "twin-cache",
@@ -261,7 +263,7 @@ mod tests {
         }
         let fs = allowed("twin-fs", &layouts).unwrap();
         assert_eq!(fs, BTreeSet::from(["twin-rt", "twin-settings", "twin-disk", "twin-cache"]));
-        assert_eq!(allowed("twin-py", &layouts).unwrap().len(), 14);
+        assert_eq!(allowed("twin-py", &layouts).unwrap().len(), 15);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::median;
 use super::run::Row;
-use crate::columns::in_width;
+use twin_report::columns::in_width;
 
 /// A rate with three significant digits.
 pub(super) fn short(rate: f64) -> String {

@@ -1,16 +1,18 @@
 //! The charts of a comparison.
 
+use twin_fs::{RegionState, SpaceMap};
+
 use super::Run;
-use crate::draw::{
+use crate::figures::{Figures, Moment, WAITING};
+use crate::history::{History, LogAtEnd};
+use crate::table::wait_us;
+use crate::verdict::{MeasureEntry, spread_of, text_of, value_of};
+use twin_report::draw::{
     self, BLUE, Bar, Chart, Colour, Distribution, GREY, Group, Line, Span, Stack, bars,
     distribution, histogram, map, part, stacks, swatch,
 };
-use crate::figures::{Figures, Moment, WAITING};
-use crate::history::{History, LogAtEnd};
-use crate::markup::{charts, escape};
-use crate::table::wait_us;
-use crate::units::duration;
-use crate::verdict::{MeasureEntry, spread_of, text_of, value_of};
+use twin_report::markup::{charts, escape};
+use twin_report::units::duration;
 
 /// A run with its appearance.
 pub(super) struct Shown<'a> {
@@ -178,7 +180,7 @@ pub(super) fn volumes(shown: &[Shown<'_>]) -> String {
         let history = &one.run.history;
         let mut drawings = Vec::new();
         if !history.space.regions.is_empty() {
-            drawings.push(map(&history.space, one.colour));
+            drawings.push(space(&history.space, one.colour));
         }
         drawings.extend(log_charts(history, one.colour));
         if !drawings.is_empty() {
@@ -187,6 +189,15 @@ pub(super) fn volumes(shown: &[Shown<'_>]) -> String {
         }
     }
     out
+}
+
+/// The map of a volume.
+fn space(space: &SpaceMap, colour: Colour) -> String {
+    let region = |region: &twin_fs::Region| draw::Region {
+        used: region.used,
+        is_open: region.state == RegionState::BeingWritten,
+    };
+    map(space.kind, &space.regions.iter().map(region).collect::<Vec<_>>(), colour)
 }
 
 /// An explanation of the charts of a log.

@@ -1,7 +1,7 @@
 //! A check: one published figure or statement held against ours, with the kind of evidence that it
 //! is.
 
-use crate::draw::figure;
+use twin_report::units::figure;
 
 /// What a check is evidence of. Only [`Kind::Paper`] and [`Kind::Order`] count in a paper's tally.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -17,12 +17,12 @@ use super::heuristic::in_parallel;
 use super::variation::OtherServer;
 use super::{Check, Claim, Expect, Results, STEPS, Told, Variation};
 use crate::by_hand::plan;
-use crate::draw::{Bar, Distribution, Group, Span, bars, distribution, nth};
-use crate::markup::charts as side_by_side;
 use crate::server::{
     Client, Does, Pace, ServerFigures, ServerFile, preset, simulate_server_telling,
 };
 use crate::workload::Workload;
+use twin_report::draw::{Bar, Distribution, Group, Span, bars, distribution, nth};
+use twin_report::markup::charts as side_by_side;
 
 /// The claim, with the rows write-saving, latency-cdf and flush-async.
 pub(super) const CLAIM: Claim = Claim {

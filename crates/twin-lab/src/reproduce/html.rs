@@ -1,11 +1,11 @@
 //! The report as one self-contained page: figures, the table, the claims, the present.
 
-use crate::draw::{
+use crate::page::{EXPLAINED, course};
+use twin_report::draw::{
     BLUE, Bar, Chart, Colour, GREEN, GREY, Group, Line, PINK, RED, SKY, Span, YELLOW, bars, lines,
     over_time,
 };
-use crate::markup::{escape, page_of};
-use crate::page::{EXPLAINED, course};
+use twin_report::markup::{escape, page_of};
 
 use super::choices;
 use super::clc::{self, System};

@@ -38,13 +38,13 @@ use crate::bench::{self, BenchFailure, Phase};
 use crate::config::Config;
 use crate::history::History;
 
-pub use crate::draw::figure;
 pub use check::{Check, Expect, Kind};
 pub use claims::claims;
 pub use html::html;
 pub use paper::Paper;
 pub use report::{json, text};
 pub use tally::{Tally, tally};
+use twin_report::units::figure;
 pub use variation::Variation;
 
 /// Who is told how much is done of how much, from any thread.

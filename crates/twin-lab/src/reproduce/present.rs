@@ -8,8 +8,8 @@ use std::fmt::Write as _;
 
 use super::runs::{TODAY, TODAY_KB, rate, today, today_tpcb, tpcb};
 use super::{Results, clc, figure};
-use crate::draw::{BLUE, Chart, Colour, Line, RED, lines};
-use crate::markup::escape;
+use twin_report::draw::{BLUE, Chart, Colour, Line, RED, lines};
+use twin_report::markup::escape;
 
 /// The bound on a ratio of LFS to FFS for a conclusion to hold.
 #[derive(Clone, Copy, Debug, PartialEq)]

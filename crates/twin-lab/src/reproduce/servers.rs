@@ -2,9 +2,9 @@
 //! cleanings, delays in the queue; three servers, both write models.
 
 use super::heuristic::Studies;
-use crate::draw::{Chart, Colour, Distribution, Line, distribution, lines, part};
-use crate::markup::charts as side_by_side;
 use crate::nfs_server::Outcome;
+use twin_report::draw::{Chart, Colour, Distribution, Line, distribution, lines, part};
+use twin_report::markup::charts as side_by_side;
 
 /// Amounts in KB.
 const AMOUNTS_KB: [u64; 11] = [1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 131_072, 524_288];

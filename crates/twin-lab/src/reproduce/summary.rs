@@ -2,7 +2,7 @@
 //! bands in which the statements' tolerances are drawn.
 
 use super::{Check, Expect, Judged, Paper, Results, present, tally};
-use crate::markup::escape;
+use twin_report::markup::escape;
 
 /// The claim of each paper in a sentence.
 fn claimed(paper: Paper) -> &'static str {

@@ -7,8 +7,10 @@ use super::population::{POPULATION, SCALE};
 use super::statistics::{Row, table_5, table_7, table_8, table_9};
 use super::study::{OCTOBER, Old, Snapshot, Study};
 use super::{score_of, value};
-use crate::draw::{BLUE, Chart, Colour, GREEN, GREY, Line, PINK, RED, SKY, lines, nth, over_time};
-use crate::markup::{charts, escape};
+use twin_report::draw::{
+    BLUE, Chart, Colour, GREEN, GREY, Line, PINK, RED, SKY, lines, nth, over_time,
+};
+use twin_report::markup::{charts, escape};
 
 /// The powers of two of the sizes in blocks that figures 3 to 5 have.
 const POWERS: std::ops::RangeInclusive<u32> = 1..=8;

@@ -2,20 +2,23 @@
 
 use std::fmt::Write;
 
-use super::Colour;
+use super::colour::Colour;
 use crate::markup::escape;
 
 /// The settings of a chart.
-pub(crate) struct Chart<'a> {
-    pub(crate) title: &'a str,
-    pub(crate) y_label: &'a str,
-    pub(crate) log_y: bool,
+pub struct Chart<'a> {
+    /// What it shows.
+    pub title: &'a str,
+    /// The unit of the vertical axis.
+    pub y_label: &'a str,
+    /// Whether the vertical axis is logarithmic.
+    pub log_y: bool,
     /// Values that the paper or the hardware gives, drawn as horizontal lines: value and label.
-    pub(crate) marks: &'a [(f64, &'a str)],
+    pub marks: &'a [(f64, &'a str)],
 }
 
 /// The width of a drawing in its own units.
-pub(crate) const WIDTH: f64 = 440.0;
+pub(super) const WIDTH: f64 = 440.0;
 /// Where the plot begins and ends.
 pub(super) const LEFT: f64 = 50.0;
 pub(super) const RIGHT: f64 = WIDTH - 14.0;

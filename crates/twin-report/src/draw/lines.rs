@@ -6,16 +6,20 @@ use super::axes::{
     BOTTOM, Chart, LEFT, RIGHT, Sample, Scale, TOP, empty, height_with, legend, log_ticks, marks,
     micros_label, open, size_label, tick_label, ticks, x_axis, y_axis, y_axis_of,
 };
-use super::{Colour, figure};
+use super::colour::Colour;
 use crate::markup::escape;
+use crate::units::figure;
 
 /// A line: name, colour, points.
-pub(crate) struct Line {
-    pub(crate) name: String,
-    pub(crate) colour: Colour,
+pub struct Line {
+    /// Its name in the legend.
+    pub name: String,
+    /// Its colour.
+    pub colour: Colour,
     /// Drawn as dots and a thin dashed line: the paper's own figures.
-    pub(crate) paper: bool,
-    pub(crate) points: Vec<(f64, f64)>,
+    pub paper: bool,
+    /// Its points by x.
+    pub points: Vec<(f64, f64)>,
 }
 
 /// Lines with fewer points show each of them.
@@ -81,7 +85,7 @@ fn height(all: &[Line]) -> f64 {
 }
 
 /// Lines over file sizes in KB (logarithmic).
-pub(crate) fn lines(chart: &Chart<'_>, all: &[Line], x_label: &str) -> String {
+pub fn lines(chart: &Chart<'_>, all: &[Line], x_label: &str) -> String {
     let Some(((x_low, x_high), (y_low, y_high))) = ranges(all, true) else {
         return empty(chart.title);
     };
@@ -111,7 +115,7 @@ const DECADES: i32 = 5;
 
 /// Lines over time from 0 on, with any number of points. If some end much earlier than others, time
 /// is logarithmic, so that they can be seen.
-pub(crate) fn over_time(chart: &Chart<'_>, all: &[Line], x_label: &str) -> String {
+pub fn over_time(chart: &Chart<'_>, all: &[Line], x_label: &str) -> String {
     let Some(((_, x_high), (y_low, y_high))) = ranges(all, chart.log_y) else {
         return empty(chart.title);
     };
@@ -144,21 +148,24 @@ pub(crate) fn over_time(chart: &Chart<'_>, all: &[Line], x_label: &str) -> Strin
     out + "</svg>"
 }
 
-/// A distribution of latencies: name, colour, and for each latency in microseconds the share of
-/// operations, from 0 to 1, that took no longer.
-pub(crate) struct Distribution {
-    pub(crate) name: String,
-    pub(crate) colour: Colour,
-    pub(crate) shares: Vec<(f64, f64)>,
+/// A distribution of latencies.
+pub struct Distribution {
+    /// Its name in the legend.
+    pub name: String,
+    /// Its colour.
+    pub colour: Colour,
+    /// For each latency in microseconds the share of operations, from 0 to 1, that took no longer.
+    pub shares: Vec<(f64, f64)>,
 }
 
 /// What a distribution is of.
 #[derive(Clone, Copy)]
-pub(crate) enum Scaled {
+pub enum Scaled {
     /// Microseconds that operations take.
     Latency,
     /// Other microseconds.
     Time,
+    /// Amounts.
     Bytes,
     /// A number of something, which may be zero.
     Count(&'static str),
@@ -198,17 +205,12 @@ fn nines(share: f64, most: f64) -> f64 {
 
 /// Distributions of latencies over a logarithmic axis. Each further nine of the share takes the same
 /// height, so that the rare long operations can be seen. `count` is the number of operations.
-pub(crate) fn distribution(title: &str, all: &[Distribution], count: u64) -> String {
+pub fn distribution(title: &str, all: &[Distribution], count: u64) -> String {
     distribution_of(Scaled::Latency, title, all, count)
 }
 
 /// As [`distribution`], of other values too; `count` is their number.
-pub(crate) fn distribution_of(
-    scaled: Scaled,
-    title: &str,
-    all: &[Distribution],
-    count: u64,
-) -> String {
+pub fn distribution_of(scaled: Scaled, title: &str, all: &[Distribution], count: u64) -> String {
     let least = scaled.least();
     let most = (count.max(2) as f64).log10().ceil().clamp(1.0, f64::from(DECADES));
     // A distribution rises in steps, from nothing, and stays at its end.

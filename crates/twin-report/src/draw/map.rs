@@ -2,10 +2,9 @@
 
 use std::fmt::Write;
 
-use twin_fs::{RegionState, SpaceMap};
-
 use super::axes::{WIDTH, open};
-use super::{Colour, figure};
+use super::colour::Colour;
+use crate::units::figure;
 
 /// The most cells that are drawn; a volume with more regions has several of them in a cell.
 const MOST: usize = 3000;
@@ -20,10 +19,19 @@ fn shade(share: f64) -> usize {
     if share <= 0.0 { 0 } else { ((share * SHADES as f64).ceil() as usize).clamp(1, SHADES) }
 }
 
-/// The map of a volume's space, in shades of a colour.
-pub(crate) fn map(space: &SpaceMap, colour: Colour) -> String {
-    let in_cell = space.regions.len().div_ceil(MOST).max(1);
-    let cells: Vec<_> = space.regions.chunks(in_cell).collect();
+/// A region of a volume.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Region {
+    /// The share that is live, from 0 to 1.
+    pub used: f64,
+    /// Whether it is being written, which its cell shows by a frame.
+    pub is_open: bool,
+}
+
+/// The map of a volume's regions, in shades of a colour; `kind` is what they are called, in the plural.
+pub fn map(kind: &str, regions: &[Region], colour: Colour) -> String {
+    let in_cell = regions.len().div_ceil(MOST).max(1);
+    let cells: Vec<_> = regions.chunks(in_cell).collect();
     // Cells as large as a height of half the width allows.
     let room = WIDTH - 2.0 * EDGE;
     let side = (room * room * 0.5 / cells.len().max(1) as f64).sqrt().min(LARGEST);
@@ -38,19 +46,19 @@ pub(crate) fn map(space: &SpaceMap, colour: Colour) -> String {
         let y = FIRST + (at / columns) as f64 * side;
         let square = format!("M{x:.1} {y:.1}h{inner:.1}v{inner:.1}h-{inner:.1}z");
         shades[shade(share)] += &square;
-        if cell.iter().any(|region| region.state == RegionState::BeingWritten) {
+        if cell.iter().any(|region| region.is_open) {
             marked += &square;
         }
     }
     let rows = cells.len().div_ceil(columns);
     let end = FIRST + rows as f64 * side;
-    let used: f64 = space.regions.iter().map(|region| region.used).sum();
+    let used: f64 = regions.iter().map(|region| region.used).sum();
     let many = if in_cell > 1 { format!(", {in_cell} in a cell") } else { String::new() };
     let title = format!(
         "{} {}, {}% in use{many}",
-        space.regions.len(),
-        space.kind,
-        figure(used * 100.0 / space.regions.len().max(1) as f64)
+        regions.len(),
+        kind,
+        figure(used * 100.0 / regions.len().max(1) as f64)
     );
     let mut out = open(&title, end + 30.0);
     for (shade, path) in shades.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
@@ -94,18 +102,16 @@ fn key(out: &mut String, y: f64, colour: Colour, has_marked: bool) {
 mod tests {
     use super::*;
     use crate::draw::BLUE;
-    use twin_fs::Region;
 
-    fn space(used: &[f64]) -> SpaceMap {
-        let region = |&used: &f64| Region { used, state: RegionState::Settled };
-        SpaceMap { kind: "segments", regions: used.iter().map(region).collect() }
+    fn regions(used: &[f64]) -> Vec<Region> {
+        used.iter().map(|&used| Region { used, is_open: false }).collect()
     }
 
     #[test]
     fn each_region_has_a_cell_in_the_shade_of_its_use() {
-        let mut space = space(&[0.0, 0.01, 0.5, 1.0]);
-        space.regions[1].state = RegionState::BeingWritten;
-        let text = map(&space, BLUE);
+        let mut regions = regions(&[0.0, 0.01, 0.5, 1.0]);
+        regions[1].is_open = true;
+        let text = map("segments", &regions, BLUE);
         assert!(text.contains("4 segments, 37.8% in use"), "{text}");
         // Three cells and eight of the key are shaded.
         assert_eq!(text.matches("fill-opacity").count(), 3 + SHADES, "{text}");
@@ -115,10 +121,10 @@ mod tests {
 
     #[test]
     fn a_volume_of_any_size_can_be_drawn() {
-        for regions in [0, 1, 2999, 3001, 100_000] {
-            let text = map(&space(&vec![1.0; regions]), BLUE);
-            assert!(text.len() < 100_000 && !text.contains("NaN"), "{regions}");
-            assert!(text.contains(&format!("{regions} segments")), "{regions}");
+        for many in [0, 1, 2999, 3001, 100_000] {
+            let text = map("segments", &regions(&vec![1.0; many]), BLUE);
+            assert!(text.len() < 100_000 && !text.contains("NaN"), "{many}");
+            assert!(text.contains(&format!("{many} segments")), "{many}");
         }
     }
 }

@@ -6,38 +6,44 @@ use super::axes::{
     BOTTOM, Chart, LEFT, RIGHT, Sample, Scale, WIDTH, cut, empty, height_with, legend_at,
     legend_end, marks, open, ticks, x_axis, y_axis,
 };
-use super::{Colour, figure};
+use super::colour::Colour;
 use crate::markup::escape;
+use crate::units::figure;
 
 /// A bar.
-pub(crate) struct Bar {
-    pub(crate) name: String,
-    pub(crate) colour: Colour,
-    pub(crate) value: f64,
+pub struct Bar {
+    /// What it stands for.
+    pub name: String,
+    /// Its colour.
+    pub colour: Colour,
+    /// Its length.
+    pub value: f64,
     /// The value in words.
-    pub(crate) text: String,
+    pub text: String,
     /// The smallest and the largest of several values, drawn as a line.
-    pub(crate) range: Option<(f64, f64)>,
+    pub range: Option<(f64, f64)>,
     /// Drawn hatched: the value does not count.
-    pub(crate) failed: bool,
+    pub failed: bool,
 }
 
 impl Bar {
     /// A bar with this value.
-    pub(crate) fn new(name: impl Into<String>, colour: Colour, value: f64) -> Bar {
+    pub fn new(name: impl Into<String>, colour: Colour, value: f64) -> Bar {
         Bar { name: name.into(), colour, value, text: figure(value), range: None, failed: false }
     }
 }
 
 /// Bars under a common title.
-pub(crate) struct Group {
-    pub(crate) title: String,
-    pub(crate) bars: Vec<Bar>,
+pub struct Group {
+    /// Its title; empty for none.
+    pub title: String,
+    /// Its bars, in order.
+    pub bars: Vec<Bar>,
 }
 
 /// What the longest bar stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Span {
+pub enum Span {
     /// The largest value of all groups.
     Shared,
     /// In each group its own largest value.
@@ -87,7 +93,7 @@ fn bar(out: &mut String, bar: &Bar, y: f64, unit: f64) {
 
 /// Bars, each below its name, or, if the names come again in several groups, with a legend. Values
 /// that are not finite have no bar.
-pub(crate) fn bars(title: &str, groups: &[Group], span: Span) -> String {
+pub fn bars(title: &str, groups: &[Group], span: Span) -> String {
     let all = || groups.iter().flat_map(|group| &group.bars);
     let high = largest(all());
     if high <= 0.0 {
@@ -159,16 +165,17 @@ fn named(out: &mut String, name: &str, value: &str, y: &mut f64) {
 }
 
 /// A bar of several parts.
-pub(crate) struct Stack {
-    pub(crate) name: String,
+pub struct Stack {
+    /// What it stands for.
+    pub name: String,
     /// The sum in words.
-    pub(crate) text: String,
+    pub text: String,
     /// For each part its name, its colour and its value.
-    pub(crate) parts: Vec<(&'static str, Colour, f64)>,
+    pub parts: Vec<(&'static str, Colour, f64)>,
 }
 
 /// Stacked bars on a common scale, each below its name, with a legend of the parts.
-pub(crate) fn stacks(title: &str, all: &[Stack]) -> String {
+pub fn stacks(title: &str, all: &[Stack]) -> String {
     let sum = |stack: &Stack| stack.parts.iter().map(|(_, _, v)| v).sum::<f64>();
     let high = all.iter().map(sum).fold(0.0, f64::max);
     if high <= 0.0 {
@@ -207,12 +214,7 @@ pub(crate) fn stacks(title: &str, all: &[Stack]) -> String {
 }
 
 /// The share in each of equal parts of 0 to 1, in percent.
-pub(crate) fn histogram(
-    chart: &Chart<'_>,
-    percent: &[f64],
-    colour: Colour,
-    x_label: &str,
-) -> String {
+pub fn histogram(chart: &Chart<'_>, percent: &[f64], colour: Colour, x_label: &str) -> String {
     let high = percent.iter().copied().fold(0.0, f64::max);
     if high <= 0.0 {
         return empty(chart.title);

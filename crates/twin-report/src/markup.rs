@@ -1,10 +1,10 @@
 //! What all pages share: their frame, and text in a form that a page can contain.
 
-use crate::draw::STYLE;
+use crate::style::STYLE;
 
 /// A page of its own that needs nothing else. Pages are recognized by their beginning. `title` is
 /// plain text, `body` is markup.
-pub(crate) fn page_of(title: &str, body: &str) -> String {
+pub fn page_of(title: &str, body: &str) -> String {
     let title = escape(title);
     format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\">\
@@ -15,7 +15,7 @@ pub(crate) fn page_of(title: &str, body: &str) -> String {
 }
 
 /// Charts side by side, as many as fit; nothing if there are none.
-pub(crate) fn charts(drawings: &[String]) -> String {
+pub fn charts(drawings: &[String]) -> String {
     match drawings {
         [] => String::new(),
         drawings => format!("<div class=\"charts\">{}</div>", drawings.concat()),
@@ -23,7 +23,7 @@ pub(crate) fn charts(drawings: &[String]) -> String {
 }
 
 /// A table: its first row and its first column are headings. A cell may have several lines.
-pub(crate) fn table_of(rows: &[Vec<String>]) -> String {
+pub fn table_of(rows: &[Vec<String>]) -> String {
     let mut out = String::from("<table>");
     for (at, row) in rows.iter().enumerate() {
         out += "<tr>";
@@ -46,6 +46,6 @@ pub(crate) fn table_of(rows: &[Vec<String>]) -> String {
 }
 
 /// Text whose special characters a page shows as they are, also in attributes.
-pub(crate) fn escape(text: &str) -> String {
+pub fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }

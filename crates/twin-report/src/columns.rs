@@ -5,7 +5,7 @@ use comfy_table::{CellAlignment, Table, presets};
 /// A table whose first `fixed` columns are repeated: those that do not fit into `width` characters beside
 /// them go to further tables below, so that no cell is broken. Cells after the fixed ones are aligned to
 /// the right.
-pub(crate) fn in_width(
+pub fn in_width(
     header: &[String],
     rows: &[Vec<String>],
     fixed: usize,
@@ -43,10 +43,10 @@ pub(crate) fn in_width(
 }
 
 /// Characters of a column beside its content.
-pub(crate) const FRAME: usize = 3;
+pub const FRAME: usize = 3;
 
 /// The text of a table whose columns from this one on are aligned to the right.
-pub(crate) fn right_aligned(mut table: Table, from: usize) -> String {
+pub fn right_aligned(mut table: Table, from: usize) -> String {
     for column in table.column_iter_mut().skip(from) {
         column.set_cell_alignment(CellAlignment::Right);
     }
