@@ -9,9 +9,9 @@
 use twin_settings::{Registry, RegistryEntry};
 use twin_sim::model;
 
-use crate::chance::differ;
 use crate::config::Config;
 use crate::figures::{Figures, Spread, Trusted, WAITING};
+use crate::statistics::differ;
 use crate::trust::Trust;
 use twin_report::units::{duration, list, mib};
 

@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::median;
 use super::run::Row;
+use crate::statistics::median;
 use twin_report::columns::in_width;
 
 /// A rate with three significant digits.

@@ -17,6 +17,7 @@ use twin_trace::nfs::Pauses;
 use super::Told;
 use super::variation::{Layout, OtherServer, Variation, bsd, on, on_bsd, with};
 use super::{Need, Paper, clc, run_all};
+use crate::FITTED_TO_1994;
 use crate::bench::BenchFailure;
 
 /// What a declaration is.
@@ -95,20 +96,17 @@ const COPY_US: f64 = 200.0;
 
 /// The constants that are fitted to the table of 1994, in the order of the search.
 pub const FITTED: [Fitted; 5] = [
-    Fitted { key: "bus-rate", value: "3900000", times: |f| times(BUS_RATE, f) },
-    Fitted { key: "command-us", value: "1200", times: |f| times(COMMAND_US, f) },
-    Fitted {
-        key: "skews",
-        value: "6/21",
-        times: |f| if f > 1.0 { "7/25".into() } else { "5/18".into() },
-    },
-    Fitted { key: "request-us", value: "250", times: |f| times(REQUEST_US, f) },
-    Fitted { key: "copy-us", value: "200", times: |f| times(COPY_US, f) },
+    fitted(0, |f| times(BUS_RATE, f)),
+    fitted(1, |f| times(COMMAND_US, f)),
+    fitted(2, |f| if f > 1.0 { "7/25".into() } else { "5/18".into() }),
+    fitted(3, |f| times(REQUEST_US, f)),
+    fitted(4, |f| times(COPY_US, f)),
 ];
 
-/// The value that a preset sets for a key.
-pub const fn value(key_index: usize) -> (&'static str, &'static str) {
-    (FITTED[key_index].key, FITTED[key_index].value)
+/// A constant as the presets of the BSD machine set it.
+const fn fitted(index: usize, times: fn(f64) -> String) -> Fitted {
+    let (key, value) = FITTED_TO_1994[index];
+    Fitted { key, value, times }
 }
 
 const BOTH: &[Paper] = &[Paper::Clc, Paper::Lvc];

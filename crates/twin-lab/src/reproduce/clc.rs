@@ -150,7 +150,7 @@ pub fn score<'a>(cells: impl Iterator<Item = &'a Cell>) -> Score {
     let within = |part: f64| errors.iter().filter(|&&e| e <= part).count();
     Score {
         cells: errors.len(),
-        median: crate::bench::median(&errors),
+        median: crate::median(&errors),
         within_10: within(0.10),
         within_20: within(0.20),
     }
