@@ -43,14 +43,12 @@ pub mod layouts;
 mod machine;
 mod machine_file;
 mod mount_flush;
-pub mod nfs_server;
 pub mod observe;
 pub mod old_volumes;
 mod page;
 mod planted;
 mod presets;
 pub mod remote;
-pub mod reproduce;
 mod rewritten;
 mod seeds;
 pub mod segment_map;
@@ -81,12 +79,13 @@ pub use figures::{
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
 pub use history::{BINS, History, LogAtEnd, MOST_SAMPLES, Sampler};
+pub use machine::disk_of;
 pub use machine_file::{
     Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor, Transfers,
     Validated,
 };
 pub use mount_flush::with_flush;
-pub use page::{Question, Run, page};
+pub use page::{LOG_EXPLAINED, Question, Run, log_course, page};
 pub use planted::PlantedFault;
 pub use presets::{FITTED_TO_1994, Preset, presets};
 pub use seeds::{MOST_SEEDS, Seeded};

@@ -201,13 +201,13 @@ fn space(space: &SpaceMap, colour: Colour) -> String {
 }
 
 /// An explanation of the charts of a log.
-pub(crate) const EXPLAINED: &str = "<p>The live share of each full segment at the end of the run, and \
+pub const LOG_EXPLAINED: &str = "<p>The live share of each full segment at the end of the run, and \
     the write cost: bytes to and from the disk for each byte of file contents that users wrote (Rosenblum and \
     Ousterhout 1991). The cost of intervals in which only the cleaner worked is added to the next \
     interval with new data.</p>";
 
 /// The charts of a log, under its name; `None` if there is no log.
-pub(crate) fn course(name: &str, history: &History) -> Option<String> {
+pub fn log_course(name: &str, history: &History) -> Option<String> {
     let drawings = log_charts(history, BLUE);
     let has_log = !drawings.is_empty();
     has_log.then(|| format!("<h3>{}</h3>{}", escape(name), charts(&drawings)))

@@ -7,7 +7,7 @@
 
 mod charts;
 
-pub(crate) use charts::{EXPLAINED, course};
+pub use charts::{LOG_EXPLAINED, log_course};
 
 use charts::Shown;
 

@@ -11,10 +11,10 @@ use super::super::heuristic::in_parallel;
 use super::super::variation::Variation;
 use super::benchmark::{SIZES, Sequential};
 use super::population::{FileSystem, LAST_DAY, POPULATION};
-use crate::Config;
-use crate::age::{AgeSettings, Aged, ageing_settings, make_old, new_volume, with_space_of};
-use crate::bench::simulated;
-use crate::machine::disk_of;
+use twin_lab::Config;
+use twin_lab::age::{AgeSettings, Aged, ageing_settings, make_old, new_volume, with_space_of};
+use twin_lab::bench::simulated;
+use twin_lab::disk_of;
 
 /// Days between two snapshots.
 pub(super) const STEP: u64 = 30;
@@ -60,7 +60,7 @@ pub(super) struct Old {
 
 /// The study; a file system that failed is `None`.
 #[derive(Clone, Debug, Default)]
-pub(in crate::reproduce) struct Study {
+pub(crate) struct Study {
     pub(super) all: Vec<Option<Old>>,
 }
 
@@ -198,7 +198,7 @@ fn test(
 
 impl Study {
     /// Ages and measures everything, two file systems at a time.
-    pub(in crate::reproduce) fn run(variation: &Variation) -> Study {
+    pub(crate) fn run(variation: &Variation) -> Study {
         let of = |system: &FileSystem| run(&system.varied(variation.ageing)).ok();
         Study { all: in_parallel(&POPULATION, of) }
     }

@@ -13,7 +13,7 @@ use super::log::{INODE, Log, NodeBlock, SECTOR, SEGMENT_SECTORS, SUMMARY_SECTORS
 use super::{
     BLOCK_SECTORS, Cleaning, DIRECTORY_SECTORS, INODE_SECTORS, Outcome, Study, WORTH, WriteModel,
 };
-use crate::history::{LogAtEnd, Sampler};
+use twin_lab::{LogAtEnd, Sampler};
 
 const CACHE_BYTES: u64 = 10 << 20;
 /// Clean segments that are reserved for the cleaner; below this number it cleans on demand.

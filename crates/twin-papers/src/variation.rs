@@ -116,7 +116,8 @@ mod tests {
         for other in ["sprite-lfs", "sun-ffs", "lfs:disk=ssd-sata"] {
             assert_eq!(config(other), other);
         }
-        let twice = crate::Config::parse("efs:cache=1M,cache=4M").map(|c| c.settings.cache_bytes);
+        let twice =
+            twin_lab::Config::parse("efs:cache=1M,cache=4M").map(|c| c.settings.cache_bytes);
         assert_eq!(twice.ok(), Some(4 << 20));
     }
 }

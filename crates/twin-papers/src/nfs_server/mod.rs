@@ -25,8 +25,8 @@ use twin_trace::nfs::{Lossy, Pauses, Stream, Totals};
 use log::{SECTOR, SEGMENT_SECTORS};
 use server::Server;
 
-use crate::figures::{LogFigures, Moment};
-use crate::history::History;
+use twin_lab::History;
+use twin_lab::{LogFigures, Moment};
 
 /// Sectors of a data block, a directory, and an inode.
 const BLOCK_SECTORS: u32 = 16;

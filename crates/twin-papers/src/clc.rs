@@ -12,7 +12,7 @@
 //! which it does not wait.
 
 use super::{Need, Results};
-use crate::bench::sweep_sizes;
+use twin_lab::bench::sweep_sizes;
 
 /// The two file systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -150,7 +150,7 @@ pub fn score<'a>(cells: impl Iterator<Item = &'a Cell>) -> Score {
     let within = |part: f64| errors.iter().filter(|&&e| e <= part).count();
     Score {
         cells: errors.len(),
-        median: crate::median(&errors),
+        median: twin_lab::median(&errors),
         within_10: within(0.10),
         within_20: within(0.20),
     }

@@ -25,7 +25,7 @@ fn chart<'a>(title: &'a str, y_label: &'a str) -> Chart<'a> {
 }
 
 /// The section, empty if nothing was aged.
-pub(in crate::reproduce) fn section(study: &Study) -> String {
+pub(crate) fn section(study: &Study) -> String {
     let old: Vec<&Old> = study.all.iter().flatten().collect();
     if old.is_empty() {
         return String::new();

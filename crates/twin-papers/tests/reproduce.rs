@@ -5,8 +5,8 @@
 use std::fmt::Write as _;
 
 use twin_lab::bench::{self, simulated};
-use twin_lab::reproduce::{self, Judged, Need, Paper, Variation, clc, wrong};
 use twin_lab::{Config, presets};
+use twin_papers::{self as reproduce, Judged, Need, Paper, Variation, clc, wrong};
 
 fn phases(config: &str, text: &str) -> Vec<bench::Phase> {
     let config = Config::parse(config).unwrap();

@@ -14,7 +14,8 @@ mod cut_and_paste;
 mod file_layout;
 pub mod fit;
 mod heuristic;
-pub(crate) mod html;
+mod html;
+pub mod nfs_server;
 mod paper;
 pub mod present;
 mod real_log;
@@ -34,9 +35,9 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::bench::{self, BenchFailure, Phase};
-use crate::config::Config;
-use crate::history::History;
+use twin_lab::bench::{self, BenchFailure, Phase};
+use twin_lab::{Config, History};
+use twin_report::units::figure;
 
 pub use check::{Check, Expect, Kind};
 pub use claims::claims;
@@ -44,7 +45,6 @@ pub use html::html;
 pub use paper::Paper;
 pub use report::{json, text};
 pub use tally::{Tally, tally};
-use twin_report::units::figure;
 pub use variation::Variation;
 
 /// Who is told how much is done of how much, from any thread.

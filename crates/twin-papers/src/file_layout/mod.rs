@@ -14,8 +14,8 @@ mod study;
 use twin_age::{FreeSpace, Score, SizeClass};
 
 use super::{Check, Claim, Expect, Results};
-pub(in crate::reproduce) use page::section;
-pub(in crate::reproduce) use study::Study;
+pub(crate) use page::section;
+pub(crate) use study::Study;
 use study::{OCTOBER, Old, Test};
 
 /// The claim, with the rows layout-size, layout-frag, free-space, aged-speed, layout-predicts and

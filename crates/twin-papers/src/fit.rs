@@ -8,7 +8,7 @@ use super::choices::FITTED;
 use super::clc::{self, Cell, Score, System};
 use super::run_all;
 use super::variation::with;
-use crate::bench::BenchFailure;
+use twin_lab::bench::BenchFailure;
 
 /// The starts, the first step and the smallest step of each search, in the order of [`FITTED`]. The
 /// first start is the published value, or none where nothing is published. The third is the track
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn settings_are_those_of_a_configuration() {
         let text = format!("efs:{}", settings(&[3e6, 1000.0, 6.0, 300.0, 900.0]));
-        let config = crate::Config::parse(&text).unwrap();
+        let config = twin_lab::Config::parse(&text).unwrap();
         assert_eq!((config.skews, config.command_ns), (Some((6, 21)), 1_000_000));
     }
 }

@@ -13,8 +13,8 @@ use twin_trace::nfs::{SERVERS, Stream, look_ahead};
 
 use super::variation::Variation;
 use super::{Check, Claim, Expect, Results};
-use crate::history::History;
 use crate::nfs_server::{Cleaning, Outcome, Study, WriteModel};
+use twin_lab::History;
 
 /// The claim. Its checks are those of sections 5.1 to 5.3, and the results of our own policies.
 pub(super) const CLAIM: Claim = Claim {

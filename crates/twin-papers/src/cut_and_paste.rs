@@ -16,11 +16,11 @@ use twin_trace::Verb;
 use super::heuristic::in_parallel;
 use super::variation::OtherServer;
 use super::{Check, Claim, Expect, Results, STEPS, Told, Variation};
-use crate::by_hand::plan;
-use crate::server::{
+use twin_lab::Workload;
+use twin_lab::plan;
+use twin_lab::server::{
     Client, Does, Pace, ServerFigures, ServerFile, preset, simulate_server_telling,
 };
-use crate::workload::Workload;
 use twin_report::draw::{Bar, Distribution, Group, Span, bars, distribution, nth};
 use twin_report::markup::charts as side_by_side;
 

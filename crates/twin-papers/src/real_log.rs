@@ -14,9 +14,9 @@ use twin_trace::replay::Pace;
 
 use super::heuristic::{MODELS, in_parallel};
 use super::{Check, Claim, Expect, Results};
-use crate::figures::Figures;
 use crate::nfs_server::{Cleaning, Outcome, Study, WriteModel};
-use crate::{Config, Workload, simulate};
+use twin_lab::Figures;
+use twin_lab::{Config, Workload, simulate};
 
 /// The claim.
 pub(super) const CLAIM: Claim = Claim {

@@ -4,7 +4,7 @@
 use twin_age::load::{Expiry, HOMES, Habits, LOGS, MAIL, NEWS, SOFTWARE, SYSTEM};
 
 use super::super::variation::OtherAgeing;
-use crate::Config;
+use twin_lab::Config;
 
 /// The day of the last snapshot: the study's days are counted from 26 January 1994.
 pub(super) const LAST_DAY: u64 = 300;

@@ -8,7 +8,7 @@ use twin_trace::nfs::Pauses;
 
 use super::variation::{Layout, OtherAgeing, OtherServer, Variation, bsd, on, on_bsd, with};
 use super::{Check, Claim, Need, Paper, Results, STEPS, Told};
-use crate::bench::BenchFailure;
+use twin_lab::bench::BenchFailure;
 
 /// A model with a mistake planted.
 #[derive(Clone, Copy, Debug)]
@@ -239,7 +239,7 @@ mod tests {
             let of_ageing = wrong.runs.ageing.is_some();
             assert!(of_servers || of_ageing || !mistaken.is_empty(), "{}", wrong.name);
             for need in mistaken {
-                crate::Config::parse(&need.config).unwrap();
+                twin_lab::Config::parse(&need.config).unwrap();
             }
         }
     }

@@ -17,8 +17,8 @@ use twin_trace::nfs::Pauses;
 use super::Told;
 use super::variation::{Layout, OtherServer, Variation, bsd, on, on_bsd, with};
 use super::{Need, Paper, clc, run_all};
-use crate::FITTED_TO_1994;
-use crate::bench::BenchFailure;
+use twin_lab::FITTED_TO_1994;
+use twin_lab::bench::BenchFailure;
 
 /// What a declaration is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -533,7 +533,7 @@ mod tests {
                     || super::super::cut_and_paste::changes(&choice.without);
                 assert!(of_servers || !changed.is_empty(), "{} {paper:?}", choice.name);
                 for need in changed {
-                    crate::Config::parse(&need.config).unwrap();
+                    twin_lab::Config::parse(&need.config).unwrap();
                 }
             }
         }
