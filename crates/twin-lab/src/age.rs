@@ -180,7 +180,7 @@ pub fn new_volume(how: &AgeSettings) -> Result<NewVolume, SimulateError> {
 ///
 /// # Errors
 /// If it cannot be made, or the old one is damaged or of another kind.
-pub(crate) fn with_space_of(how: &AgeSettings, old: &Platter) -> Result<Platter, SimulateError> {
+pub fn with_space_of(how: &AgeSettings, old: &Platter) -> Result<Platter, SimulateError> {
     let new = mkfs_platter(how)?;
     let rt = Rt::new(ClockOnly::default(), how.seed);
     let work = async {

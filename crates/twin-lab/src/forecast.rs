@@ -10,14 +10,14 @@ use twin_age::VolumeMap;
 use twin_age::again::{Told, Window, again};
 use twin_cache::flush::{self, Survives};
 
-use crate::columns::in_width;
 use crate::config::Config;
 use crate::figures::{Figures, LogFigures, SpaceFigures};
 use crate::trust::Trust;
-use crate::units::list;
 use crate::verdict::NOISE;
 use crate::what_if::cache_changes;
 use crate::workload::{Workload, WorkloadError};
+use twin_report::columns::in_width;
+use twin_report::units::list;
 
 /// The most other policies of one kind that are tried.
 const MOST_POLICIES: usize = 2;

@@ -109,7 +109,7 @@ pub(crate) trait OnVolume {
 ///
 /// # Errors
 /// If there is no such machine.
-pub(crate) fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
+pub fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
     let rt = Rt::new(ClockOnly::default(), 1);
     let config = Config { start: None, ..config.clone() };
     let info = Machine::build(&rt, &config)?.device.info();

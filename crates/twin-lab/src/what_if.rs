@@ -12,8 +12,8 @@ use crate::config::Config;
 use crate::figures::Figures;
 use crate::layouts::LAYOUTS;
 use crate::trust::Trust;
-use crate::units::list;
 use crate::verdict::{Order, order};
+use twin_report::units::list;
 
 /// The factor by which the cache is made smaller and larger.
 const CACHE_FACTOR: u64 = 4;

@@ -12,6 +12,7 @@ use crate::tree::{HARNESS, Package, Project};
 const HOUSE: &[(&str, &[&str])] = &[
     ("twin-rt", &[]),
     ("twin-settings", &[]),
+    ("twin-report", &[]),
     ("twin-disk", &["twin-rt", "twin-settings"]),
     ("twin-clean", &["twin-rt", "twin-settings"]),
     ("twin-cache", &["twin-disk"]),
@@ -24,11 +25,12 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-nfs", &["twin-fs"]),
     ("twin-host", &["twin-trace", "twin-nfs"]),
     ("twin-age", &["twin-trace"]),
-    ("twin-lab", &["twin-sim", "twin-trace", "twin-age", "twin-host"]),
+    ("twin-lab", &["twin-sim", "twin-trace", "twin-age", "twin-host", "twin-report"]),
+    ("twin-papers", &["twin-lab"]),
     ("twin-proof", &["twin-lab", "twin-model"]),
     ("twin-mount", &["twin-lab", "twin-gather"]),
     ("twin-real", &["twin-mount"]),
-    ("twinfs", &["twin-real"]),
+    ("twinfs", &["twin-papers", "twin-real"]),
     ("twin-fuzz", &["twin-lab", "twin-model", "twin-gather"]),
     ("twin-py", &["twin-lab"]),
     ("xtask", &[]),
@@ -39,6 +41,7 @@ const HOUSE: &[(&str, &[&str])] = &[
 pub(super) const BELOW_HOST: &[&str] = &[
     "twin-rt",
     "twin-settings",
+    "twin-report",
     "twin-disk",
     "twin-clean",
     "twin-cache",
@@ -263,7 +266,7 @@ mod tests {
         }
         let fs = allowed("twin-fs", &layouts).unwrap();
         assert_eq!(fs, BTreeSet::from(["twin-rt", "twin-settings", "twin-disk", "twin-cache"]));
-        assert_eq!(allowed("twin-py", &layouts).unwrap().len(), 14);
+        assert_eq!(allowed("twin-py", &layouts).unwrap().len(), 15);
     }
 
     #[test]

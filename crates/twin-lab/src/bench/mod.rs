@@ -238,17 +238,6 @@ impl Spans {
     }
 }
 
-/// The median; the mean of the middle two if their number is even.
-pub(crate) fn median(figures: &[f64]) -> f64 {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
-    }
-}
-
 /// Why a benchmark ended early.
 #[derive(Clone, Debug)]
 pub struct BenchFailure(pub String);
@@ -274,12 +263,6 @@ mod tests {
 
     fn at(time_s: f64) -> Mark {
         Mark { time_s, ..Mark::default() }
-    }
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
     }
 
     #[test]

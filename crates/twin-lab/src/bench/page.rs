@@ -1,13 +1,13 @@
 //! The results of benchmarks as a self-contained page, in the style of the comparison's.
 
-use super::median;
 use super::report::{cell, short};
 use super::run::Row;
 use crate::config::Config;
-use crate::draw::{Bar, Group, Span, bars, nth, swatch};
-use crate::markup::{charts, escape, page_of, table_of};
 use crate::page::settings_of;
 use crate::settings_table::labels;
+use crate::statistics::median;
+use twin_report::draw::{Bar, Group, Span, bars, nth, swatch};
+use twin_report::markup::{charts, escape, page_of, table_of};
 
 /// The page: which target is the fastest and how often, a chart for each benchmark with the phases
 /// on scales of their own, all figures, and the settings of the simulated targets.

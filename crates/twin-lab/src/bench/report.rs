@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::median;
 use super::run::Row;
-use crate::columns::in_width;
+use crate::statistics::median;
+use twin_report::columns::in_width;
 
 /// A rate with three significant digits.
 pub(super) fn short(rate: f64) -> String {

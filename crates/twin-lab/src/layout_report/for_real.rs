@@ -6,8 +6,8 @@
 use serde::Serialize;
 use twin_age::{Layout, VolumeMap};
 
-use crate::columns::in_width;
-use crate::units::duration;
+use twin_report::columns::in_width;
+use twin_report::units::duration;
 
 /// A file system that went through a history, beside a new one with a copy of its files.
 #[derive(Clone, Debug, Serialize)]

@@ -6,9 +6,9 @@ use twin_age::history::{Correlation, correlation};
 use twin_age::{Layout, SizeClass, VolumeMap};
 
 use super::score_text;
-use crate::columns::in_width;
-use crate::draw::{BLUE, Chart, Line, lines, nth, over_time};
-use crate::markup::{charts, escape, page_of, table_of};
+use twin_report::columns::in_width;
+use twin_report::draw::{BLUE, Chart, Line, lines, nth, over_time};
+use twin_report::markup::{charts, escape, page_of, table_of};
 
 const DAY_S: f64 = 86_400.0;
 

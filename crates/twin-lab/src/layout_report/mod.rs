@@ -14,8 +14,8 @@ pub use page::page;
 use serde::Serialize;
 use twin_age::{FileScore, Layout, VolumeMap};
 
-use crate::columns::in_width;
-use crate::units::mib;
+use twin_report::columns::in_width;
+use twin_report::units::mib;
 
 /// The layout of a volume.
 #[derive(Clone, Debug, Serialize)]

@@ -2,11 +2,12 @@
 //! map of the volume.
 
 use twin_age::{TENTHS, VolumeMap};
-use twin_fs::SpaceMap;
 
 use super::{LayoutReport, headline, table};
-use crate::draw::{BLUE, Bar, Chart, GREEN, Group, Line, RED, Span, bars, lines, map, over_time};
-use crate::markup::{charts, escape, page_of};
+use twin_report::draw::{
+    BLUE, Bar, Chart, GREEN, Group, Line, RED, Region, Span, bars, lines, map, over_time,
+};
+use twin_report::markup::{charts, escape, page_of};
 
 /// Cells of the map.
 const CELLS: u64 = 2000;
@@ -45,7 +46,7 @@ pub fn page(report: &LayoutReport, volume: &VolumeMap) -> String {
             Group { title: String::new(), bars: free.run_classes.iter().map(bar).collect() };
         drawings.push(bars("Free space by length of run, MiB", &[group], Span::Shared));
     }
-    drawings.push(map(&space(volume), BLUE));
+    drawings.push(map("parts of the volume", &space(volume), BLUE));
     body += &charts(&drawings);
     body += &format!("<h2>All figures</h2><pre>{}</pre>", escape(&table(report, None)));
     for problem in &report.problems {
@@ -77,7 +78,7 @@ fn by_size(report: &LayoutReport) -> String {
 
 /// How full each part of the volume is: from the free ranges or, where they are not known, from the
 /// blocks of files.
-fn space(volume: &VolumeMap) -> SpaceMap {
+fn space(volume: &VolumeMap) -> Vec<Region> {
     let end = volume.files.iter().flat_map(|file| &file.runs).map(|run| run.end()).max();
     let size = volume.size.max(end.unwrap_or(0)).max(1);
     let cell = size.div_ceil(CELLS).max(1);
@@ -101,9 +102,9 @@ fn space(volume: &VolumeMap) -> SpaceMap {
     let share = |(nth, bytes): (usize, u64)| {
         let len = cell.min(size - nth as u64 * cell);
         let share = bytes as f64 / len as f64;
-        if known { 1.0 - share } else { share.min(1.0) }
+        Region { used: if known { 1.0 - share } else { share.min(1.0) }, is_open: false }
     };
-    SpaceMap::settled("parts of the volume", bytes.into_iter().enumerate().map(share))
+    bytes.into_iter().enumerate().map(share).collect()
 }
 
 #[cfg(test)]

@@ -7,19 +7,19 @@
 
 mod charts;
 
-pub(crate) use charts::{EXPLAINED, course};
+pub use charts::{LOG_EXPLAINED, log_course};
 
 use charts::Shown;
 
 use crate::config::Config;
-use crate::draw::{nth, swatch};
 use crate::figures::Figures;
 use crate::history::History;
-use crate::markup::{charts as side_by_side, escape, page_of, table_of};
 use crate::observe::page_charts;
 use crate::settings_table::{Settings, labels};
 use crate::table::rows;
 use crate::verdict::{MeasureEntry, text_of};
+use twin_report::draw::{nth, swatch};
+use twin_report::markup::{charts as side_by_side, escape, page_of, table_of};
 
 /// A run to be shown.
 #[derive(Clone, Debug)]
