@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use twin_bench::{self as bench, Target, bench_table, directory};
 use twin_host::fuse::sync_file_system;
 use twin_lab::Config;
-use twin_lab::bench::{self, Target, bench_table, directory};
 
 use super::bench_rows::in_targets;
 use super::compare::tell_of_events;

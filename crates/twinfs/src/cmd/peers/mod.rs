@@ -15,7 +15,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use twin_lab::bench::{self, Target, bench_table, ratios};
+use twin_bench::{self as bench, Target, bench_table, ratios};
 
 use self::raw::Raw;
 use super::bench_rows::in_targets;

@@ -11,9 +11,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use twin_bench::directory::{Call, Clock, Cold, Directory};
+use twin_bench::{BenchFailure, Benchmark, Phase, Place};
 use twin_host::fuse::sync_file_system;
-use twin_lab::bench::directory::{Call, Clock, Cold, Directory};
-use twin_lab::bench::{BenchFailure, Benchmark, Phase, Place};
 
 use super::system::{Chosen, Mount};
 use crate::cmd::interrupt::{Interrupts, Undoing, remove_by_force};

@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
+use twin_bench::directory::Clock;
+use twin_bench::{BenchFailure, Benchmark, Phase, Place};
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
-use twin_lab::bench::directory::Clock;
-use twin_lab::bench::{BenchFailure, Benchmark, Phase, Place};
 
 use super::place::Disk;
 
