@@ -12,9 +12,9 @@
 //! before each phase, lest a cleaner that is at work be measured. Prints a table in Markdown;
 //! speeds are percentages of those of the same configuration on a new volume.
 
+use twin_ageing::old_volumes::{AgedSpec, Beginning, OldVolumes};
 use twin_bench::{self as bench, simulated};
 use twin_lab::Config;
-use twin_lab::old_volumes::{AgedSpec, Beginning, OldVolumes};
 
 /// What is compared, as settings of the layout.
 const POLICIES: &[(&str, &str)] = &[

@@ -120,7 +120,7 @@ pub fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
 }
 
 /// The identity of simulated volumes, always the same, because equal runs must be equal.
-pub(crate) const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
+pub const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
 
 /// Makes a new volume for the configuration, works on it, and closes it.
 ///

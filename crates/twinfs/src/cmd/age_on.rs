@@ -13,10 +13,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use twin_age::{AtOnce, Layout, Recreate, VolumeMap};
+use twin_ageing::layout_report::{OldForReal, SimulatedOld, old_for_real_table, shortest};
+use twin_ageing::{AgeSettings, END, make_old};
 use twin_host::mirror::Mirror;
 use twin_lab::Counted;
-use twin_lab::age::{AgeSettings, END, make_old};
-use twin_lab::layout_report::{OldForReal, SimulatedOld, old_for_real_table, shortest};
 use twin_lab::layouts::layout;
 use twin_trace::Source;
 use twin_trace::replay::Pace;
