@@ -77,7 +77,7 @@ pub use machine_file::{
     Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor, Transfers,
     Validated,
 };
-pub use mount_flush::with_flush;
+pub use mount_flush::MountFlush;
 pub use page::{LOG_EXPLAINED, Question, Run, log_course, page, settings_section};
 pub use planted::PlantedFault;
 pub use presets::{FITTED_TO_1994, Preset, presets};

@@ -30,7 +30,7 @@ fn of_volume(
     page_file: Option<Page>,
     interrupts: &Interrupts,
 ) -> Outcome {
-    let map = map_of_source(what, interrupts)?;
+    let map = map_of_source(what, interrupts, &super::progress::Shown)?;
     let layout = VolumeLayout::of(&map);
     let mut report = LayoutReport::of(&what.display().to_string(), &map, &layout);
     if args.files {
