@@ -20,9 +20,9 @@ use std::time::Duration;
 
 use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 use siphasher::sip128::{Hasher128, SipHasher13};
+use twin_ageing::old_volumes::{KeptVolumes, OldVolume};
 use twin_disk::{Block, Buf};
 use twin_lab::Platter;
-use twin_lab::old_volumes::{KeptVolumes, OldVolume};
 
 /// The most bytes that all entries take on the host.
 const MOST_BYTES: u64 = 2 << 30;
@@ -297,8 +297,8 @@ fn used_at(entry: &File, at: Timespec) -> io::Result<()> {
 mod tests {
     use std::os::unix::fs::PermissionsExt;
 
+    use twin_ageing::old_volumes::{AgedSpec, Beginning, OldVolumes};
     use twin_lab::Config;
-    use twin_lab::old_volumes::{AgedSpec, Beginning, OldVolumes};
 
     use super::*;
 

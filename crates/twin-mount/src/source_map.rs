@@ -8,10 +8,10 @@ use std::path::Path;
 use std::rc::Rc;
 
 use twin_age::{VolumeMap, snapshot};
+use twin_ageing::fork::Closed;
+use twin_ageing::map_of;
 use twin_host::extents::{self, Walked};
 use twin_host::{Count, FileDevice, Host, HostOptions, ImageOptions, Interrupts, Progress};
-use twin_lab::age::map_of;
-use twin_lab::fork::Closed;
 
 use crate::client::{FrozenVolume, MountClient};
 use crate::image::layout_of;

@@ -17,8 +17,8 @@ use twin_trace::nfs::Pauses;
 use super::Told;
 use super::variation::{Layout, OtherServer, Variation, bsd, on, on_bsd, with};
 use super::{Need, Paper, clc, run_all};
+use twin_bench::BenchFailure;
 use twin_lab::FITTED_TO_1994;
-use twin_lab::bench::BenchFailure;
 
 /// What a declaration is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

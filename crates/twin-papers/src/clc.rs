@@ -12,7 +12,7 @@
 //! which it does not wait.
 
 use super::{Need, Results};
-use twin_lab::bench::sweep_sizes;
+use twin_bench::sweep_sizes;
 
 /// The two file systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

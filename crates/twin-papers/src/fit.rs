@@ -8,7 +8,7 @@ use super::choices::FITTED;
 use super::clc::{self, Cell, Score, System};
 use super::run_all;
 use super::variation::with;
-use twin_lab::bench::BenchFailure;
+use twin_bench::BenchFailure;
 
 /// The starts, the first step and the smallest step of each search, in the order of [`FITTED`]. The
 /// first start is the published value, or none where nothing is published. The third is the track

@@ -35,7 +35,7 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use twin_lab::bench::{self, BenchFailure, Phase};
+use twin_bench::{self as bench, BenchFailure, Phase};
 use twin_lab::{Config, History};
 use twin_report::units::figure;
 

@@ -6,7 +6,7 @@
 
 use super::runs::tpcb;
 use super::{Check, Claim, Expect, Results};
-use twin_lab::bench::Phase;
+use twin_bench::Phase;
 
 /// The claim.
 pub(super) const CLAIM: Claim = Claim {

@@ -6,7 +6,7 @@
 use super::Told;
 use super::choices::{self, Choice};
 use super::{Claim, Paper, Results, Tally, clc, tally};
-use twin_lab::bench::BenchFailure;
+use twin_bench::BenchFailure;
 
 /// The tallies of the papers that depend on a choice, with and without it.
 #[derive(Clone, Debug)]

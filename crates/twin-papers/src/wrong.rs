@@ -8,7 +8,7 @@ use twin_trace::nfs::Pauses;
 
 use super::variation::{Layout, OtherAgeing, OtherServer, Variation, bsd, on, on_bsd, with};
 use super::{Check, Claim, Need, Paper, Results, STEPS, Told};
-use twin_lab::bench::BenchFailure;
+use twin_bench::BenchFailure;
 
 /// A model with a mistake planted.
 #[derive(Clone, Copy, Debug)]

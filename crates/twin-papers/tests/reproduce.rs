@@ -4,7 +4,7 @@
 
 use std::fmt::Write as _;
 
-use twin_lab::bench::{self, simulated};
+use twin_bench::{self as bench, simulated};
 use twin_lab::{Config, presets};
 use twin_papers::{self as reproduce, Judged, Need, Paper, Variation, clc, wrong};
 

@@ -11,10 +11,10 @@ use std::io::Read;
 use std::path::Path;
 
 use twin_age::{AtOnce, Layout, Recreate, VolumeMap};
+use twin_ageing::layout_report::{OldForReal, SimulatedOld, shortest};
+use twin_ageing::{AgeSettings, END, make_old};
 use twin_host::mirror::Mirror;
 use twin_host::{Bar, Count, real_clock};
-use twin_lab::age::{AgeSettings, END, make_old};
-use twin_lab::layout_report::{OldForReal, SimulatedOld, shortest};
 use twin_lab::{Counted, Steps};
 use twin_mount::source_map::map_of_source;
 use twin_trace::Source;

@@ -7,10 +7,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use twin_bench::directory::{Call, Clock, Cold, Directory};
+use twin_bench::{BenchFailure, Benchmark, Phase, Place};
 use twin_host::fuse::sync_file_system;
 use twin_host::{Hidden, Interrupts};
-use twin_lab::bench::directory::{Call, Clock, Cold, Directory};
-use twin_lab::bench::{BenchFailure, Benchmark, Phase, Place};
 
 use crate::loop_device::LoopDevice;
 use crate::mounted::Mounted;

@@ -28,7 +28,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/twin-ffs/src/kind.rs", &["modern"], "the profile of a volume, not the processor"),
     ("crates/twinfs/src/cmd/mkfs.rs", &["block", "segment"], "settings of layouts"),
     ("crates/twin-host/src/extents.rs", &["f2fs"], "a file system of the host"),
-    ("crates/twin-lab/src/layout_report/mod.rs", &["blocks"], "the name of a column"),
+    ("crates/twin-ageing/src/layout_report/mod.rs", &["blocks"], "the name of a column"),
     ("crates/twin-papers/src/file_layout/population.rs", &["mail"], "a file system of the paper"),
     ("crates/twin-papers/src/file_layout/statistics.rs", &["mail"], "a file system of the paper"),
     ("crates/twin-lab/src/what_if.rs", &["block"], "a setting of layouts"),
@@ -47,10 +47,10 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
         &["uniform", "zipf"],
         "laws of probability, not workloads",
     ),
-    ("crates/twin-lab/src/bench/parse.rs", &["scan"], "a phase of a benchmark"),
-    ("crates/twin-lab/src/bench/tpcb.rs", &["scan"], "a phase of a benchmark"),
-    ("crates/twin-lab/src/bench/files.rs", &["overwrite"], "a phase of a benchmark"),
-    ("crates/twin-lab/src/bench/parse.rs", &["random"], "an order of accesses"),
+    ("crates/twin-bench/src/parse.rs", &["scan"], "a phase of a benchmark"),
+    ("crates/twin-bench/src/tpcb.rs", &["scan"], "a phase of a benchmark"),
+    ("crates/twin-bench/src/files.rs", &["overwrite"], "a phase of a benchmark"),
+    ("crates/twin-bench/src/parse.rs", &["random"], "an order of accesses"),
     ("crates/twin-papers/src/claims.rs", &["overwrite"], "a phase of a benchmark"),
     ("crates/twin-papers/src/clc.rs", &["overwrite"], "a phase of a benchmark"),
     ("crates/twin-papers/src/html.rs", &["overwrite"], "a phase of a benchmark"),
@@ -74,7 +74,7 @@ const COMPOSITIONS: &[(&str, &str)] = &[
 /// Registries whose entries are no policies, and the reason why their names may stand elsewhere.
 const NO_POLICIES: &[(&str, &str)] = &[
     (
-        "crates/twin-lab/src/bench/parse.rs",
+        "crates/twin-bench/src/parse.rs",
         "benchmarks: their phases are called like them, and reproductions choose them as a user would",
     ),
     ("crates/twin-lab/src/verdict.rs", "measures: fsync is also an operation"),

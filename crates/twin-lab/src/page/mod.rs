@@ -150,11 +150,11 @@ fn configurations(runs: &[Run], shown: &[Shown<'_>]) -> String {
         out += &format!("<li>{}<code>{}</code>{short}</li>", swatch(*colour), escape(name));
     }
     out += "</ul>";
-    out + &settings_of(&runs.iter().map(|run| &run.config).collect::<Vec<_>>())
+    out + &settings_section(&runs.iter().map(|run| &run.config).collect::<Vec<_>>())
 }
 
 /// The settings of configurations: those that differ in a table, the others told once.
-pub(crate) fn settings_of(configs: &[&Config]) -> String {
+pub fn settings_section(configs: &[&Config]) -> String {
     let mut out = String::new();
     let settings = Settings::of(configs);
     if settings.differing.len() > 1 {

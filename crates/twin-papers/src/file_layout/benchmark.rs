@@ -7,8 +7,8 @@ use twin_age::map::{FileKind, FileMap, NameOf};
 use twin_age::{Recreate, Score, VolumeMap};
 use twin_fs::ROOT_INO;
 
-use twin_lab::age::{AgeSettings, make_old};
-use twin_lab::bench::{Act, Benchmark, Content, OpenMode, Script};
+use twin_ageing::{AgeSettings, make_old};
+use twin_bench::{Act, Benchmark, Content, OpenMode, Script};
 
 use super::population::SCALE;
 

@@ -11,9 +11,9 @@ use super::super::heuristic::in_parallel;
 use super::super::variation::Variation;
 use super::benchmark::{SIZES, Sequential};
 use super::population::{FileSystem, LAST_DAY, POPULATION};
+use twin_ageing::{AgeSettings, Aged, ageing_settings, make_old, new_volume, with_space_of};
+use twin_bench::simulated;
 use twin_lab::Config;
-use twin_lab::age::{AgeSettings, Aged, ageing_settings, make_old, new_volume, with_space_of};
-use twin_lab::bench::simulated;
 use twin_lab::disk_of;
 
 /// Days between two snapshots.

@@ -11,10 +11,10 @@ use serde::Serialize;
 use twin_age::{
     Ageing, Agreement, Plan, Planned, Succession, VolumeMap, agreement, profile, profiles, snapshot,
 };
+use twin_ageing::copy::make_copy;
+use twin_ageing::{AgeSettings, Aged, END, IMAGE_SECTOR, ageing_settings, make_old, new_volume};
 use twin_disk::Block;
 use twin_fs::Identity;
-use twin_lab::age::{AgeSettings, Aged, END, IMAGE_SECTOR, ageing_settings, make_old, new_volume};
-use twin_lab::copy::make_copy;
 use twin_lab::layouts::layout;
 use twin_lab::{Platter, Workload};
 use twin_mount::git;
@@ -152,7 +152,7 @@ fn settings(args: &Age) -> Result<AgeSettings, Failure> {
     })
 }
 
-fn plan(args: &Age, fresh: &twin_lab::age::NewVolume) -> Result<Plan, Failure> {
+fn plan(args: &Age, fresh: &twin_ageing::NewVolume) -> Result<Plan, Failure> {
     let name = args.profile.as_deref().unwrap_or("agrawal");
     let full = args.full.as_deref().unwrap_or("80%");
     let full = value::percent(full).map_err(|error| usage(format!("--full: {error}")))?;

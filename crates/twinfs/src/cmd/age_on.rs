@@ -2,8 +2,8 @@
 
 use std::process::ExitCode;
 
-use twin_lab::age::AgeSettings;
-use twin_lab::layout_report::{OldForReal, old_for_real_table};
+use twin_ageing::AgeSettings;
+use twin_ageing::layout_report::{OldForReal, old_for_real_table};
 use twin_real::age::{Ageing, History, grow_old};
 use twin_real::choose;
 

@@ -5,10 +5,10 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use twin_bench::{self as bench, Target, bench_table, directory};
 use twin_host::fuse::sync_file_system;
 use twin_host::{Undoing, absolute, remove_by_force};
 use twin_lab::Config;
-use twin_lab::bench::{self, Target, bench_table, directory};
 use twin_real::device_times;
 
 use super::bench_rows::in_targets;

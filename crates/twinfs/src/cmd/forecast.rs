@@ -7,12 +7,12 @@ use std::sync::Arc;
 use serde_json::Value;
 use twin_age::VolumeMap;
 use twin_age::again::{Told, Window};
-use twin_fs::LayoutKind;
-use twin_lab::age::map_of_platter;
-use twin_lab::forecast::{
+use twin_ageing::forecast::{
     Tried, better, by_kind, by_setting, forecast_changes, fullness, next_period, writing,
 };
-use twin_lab::fork::{Closed, Twin};
+use twin_ageing::fork::{Closed, Twin};
+use twin_ageing::map_of_platter;
+use twin_fs::LayoutKind;
 use twin_lab::{Config, Figures, Platter, SimulateError, Trust, Workload, compare};
 use twin_settings::value::nanos;
 

@@ -4,9 +4,9 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
 
+use twin_ageing::fork::{Closed, Twin};
 use twin_disk::Block;
 use twin_lab::SimulateError;
-use twin_lab::fork::{Closed, Twin};
 
 use super::files::NewFile;
 use super::progress::Progress;

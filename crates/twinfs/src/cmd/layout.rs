@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use twin_age::{Layout as VolumeLayout, by_directory, by_file};
-use twin_lab::layout_report::{
+use twin_ageing::layout_report::{
     Day, HistoryReport, LayoutReport, history_page, history_table, page, table,
 };
 

@@ -8,8 +8,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use twin_bench::{self as bench, Target, bench_table, ratios};
 use twin_host::{Page, absolute, real_clock};
-use twin_lab::bench::{self, Target, bench_table, ratios};
 use twin_real::choose;
 use twin_real::peers::{BareDevice, Peer, Turns};
 

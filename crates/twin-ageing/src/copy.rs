@@ -16,7 +16,7 @@ use twin_fs::{
 use twin_rt::{ClockOnly, FixedMap, Rt, Time};
 
 use crate::age::{AgeSettings, Aged, closed, map_of_platter, mkfs_platter, new_volume, opened};
-use crate::error::{SimulateError, model_error};
+use twin_lab::{SimulateError, model_error};
 
 /// What of a snapshot a copy has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,12 +13,12 @@ use twin_sim::SimDisk;
 
 use super::meeting::TaskMeeting;
 use super::{Act, BenchFailure, Benchmark, Mark, OpenMode, Phase, Script, Spans};
-use crate::config::Config;
-use crate::error::SimulateError;
-use crate::figures::LogFigures;
-use crate::history::{History, Sampler};
-use crate::machine::{self, OnVolume};
-use crate::watch::Seat;
+use twin_lab::Config;
+use twin_lab::LogFigures;
+use twin_lab::SimulateError;
+use twin_lab::WatchedRun;
+use twin_lab::{History, Sampler};
+use twin_lab::{OnVolume, on_volume};
 
 /// Runs a benchmark on a configuration.
 ///
@@ -48,13 +48,13 @@ pub fn run_with_history(
     phase: &'static str,
 ) -> Result<(Vec<Phase>, History), BenchFailure> {
     let sampler = Rc::new(RefCell::new(Sampler::default()));
-    let seat = Seat::new(sampler.clone());
+    let watched_run = WatchedRun::new(sampler.clone());
     let phases = carry_out(
-        &seat.runtime(config.run_seed(), config.order),
+        &watched_run.runtime(config.run_seed(), config.order),
         config,
-        BenchRun { bench, warm: false, watched: Some((&seat, phase)) },
+        BenchRun { bench, warm: false, watched: Some((&watched_run, phase)) },
     );
-    let _ = seat.leave();
+    let _ = watched_run.leave();
     let history = sampler.borrow_mut().history();
     Ok((phases?, history))
 }
@@ -63,7 +63,7 @@ fn carry_out(rt: &Rt, config: &Config, run: BenchRun<'_>) -> Result<Vec<Phase>, 
     if let Some(log) = &config.log {
         log.begin(rt);
     }
-    let result = rt.block_on(machine::on_volume(rt, config, run));
+    let result = rt.block_on(on_volume(rt, config, run));
     rt.crash();
     let failure = |e: &dyn std::fmt::Display| BenchFailure(format!("{}: {e}", config.name));
     result.map_err(|e| failure(&e))?.map_err(|e| failure(&e))
@@ -73,8 +73,8 @@ struct BenchRun<'a> {
     bench: &'a dyn Benchmark,
     /// Whether caches stay warm between the phases.
     warm: bool,
-    /// The watcher's seat, and the phase that it watches.
-    watched: Option<(&'a Seat, &'static str)>,
+    /// The run as it is watched, and the phase in which it is.
+    watched: Option<(&'a WatchedRun, &'static str)>,
 }
 
 impl OnVolume for BenchRun<'_> {
@@ -110,7 +110,7 @@ struct Shared<'a> {
     meeting: TaskMeeting,
     next_id: std::cell::Cell<u64>,
     warm: bool,
-    watched: Option<(&'a Seat, &'static str)>,
+    watched: Option<(&'a WatchedRun, &'static str)>,
 }
 
 struct User<'a> {
@@ -162,15 +162,17 @@ impl User<'_> {
             Act::Begin(phase) => {
                 let mark = self.mark();
                 self.shared.spans.borrow_mut().begin(self.user, phase, mark);
-                if let Some((seat, _)) = self.shared.watched.filter(|(_, which)| *which == phase) {
-                    seat.begin(self.shared.disk, self.shared.volume);
+                if let Some((watched_run, _)) =
+                    self.shared.watched.filter(|(_, which)| *which == phase)
+                {
+                    watched_run.begin(self.shared.disk, self.shared.volume);
                 }
             }
             Act::End { amount, unit } => {
                 let mark = self.mark();
                 self.shared.spans.borrow_mut().end(self.user, mark, amount, unit);
-                if let Some((seat, _)) = self.shared.watched {
-                    seat.end();
+                if let Some((watched_run, _)) = self.shared.watched {
+                    watched_run.end();
                 }
             }
             Act::MakeDir(path) => {

@@ -2,10 +2,10 @@
 
 use super::report::{cell, short};
 use super::run::Row;
-use crate::config::Config;
-use crate::page::settings_of;
-use crate::settings_table::labels;
-use crate::statistics::median;
+use twin_lab::Config;
+use twin_lab::labels;
+use twin_lab::median;
+use twin_lab::settings_section;
 use twin_report::draw::{Bar, Group, Span, bars, nth, swatch};
 use twin_report::markup::{charts, escape, page_of, table_of};
 
@@ -30,7 +30,7 @@ pub fn page(rows: &[Row], targets: &[String], simulated: &[&Config]) -> String {
     body += &table_of(&figures(rows, targets));
     if !simulated.is_empty() {
         body += "<h2>Simulated targets</h2>";
-        body += &settings_of(simulated);
+        body += &settings_section(simulated);
     }
     page_of("File systems side by side", &body)
 }

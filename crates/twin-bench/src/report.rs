@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::run::Row;
-use crate::statistics::median;
+use twin_lab::median;
 use twin_report::columns::in_width;
 
 /// A rate with three significant digits.

@@ -2,8 +2,8 @@
 //! and read there, over that on a new volume.
 //!
 //! ```sh
-//! cargo run --release -p twin-lab --example allocation -- 512M 80%
-//! cargo run --release -p twin-lab --example allocation -- 512M 80% douceur meyer
+//! cargo run --release -p twin-bench --example allocation -- 512M 80%
+//! cargo run --release -p twin-bench --example allocation -- 512M 80% douceur meyer
 //! ```
 //!
 //! For each profile of ageing (all eight, or those named) and each policy, the volume is aged and
@@ -12,9 +12,9 @@
 //! before each phase, lest a cleaner that is at work be measured. Prints a table in Markdown;
 //! speeds are percentages of those of the same configuration on a new volume.
 
+use twin_ageing::old_volumes::{AgedSpec, Beginning, OldVolumes};
+use twin_bench::{self as bench, simulated};
 use twin_lab::Config;
-use twin_lab::bench::{self, simulated};
-use twin_lab::old_volumes::{AgedSpec, Beginning, OldVolumes};
 
 /// What is compared, as settings of the layout.
 const POLICIES: &[(&str, &str)] = &[

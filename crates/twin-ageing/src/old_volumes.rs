@@ -10,10 +10,10 @@ use twin_settings::{Named, Param, SettingsError, Unit, Values};
 use twin_sim::Platter;
 
 use crate::age::{AgeSettings, Aged, END, NewVolume, ageing_settings, make_old, new_volume};
-use crate::config::Config;
 use crate::copy::{Places, make_copy};
-use crate::error::{SimulateError, model_error};
-use crate::machine::{NOBODY, disk_of};
+use twin_lab::Config;
+use twin_lab::{NOBODY, disk_of};
+use twin_lab::{SimulateError, model_error};
 
 /// How the volumes of simulated configurations are made old: a profile and settings.
 #[derive(Clone, Debug)]

@@ -17,8 +17,8 @@ use twin_sim::{Platter, SimDisk, model};
 use twin_trace::Source;
 use twin_trace::replay::{Options, Pace, Replayer};
 
-use crate::error::{SimulateError, model_error};
-use crate::steps::{Counted, Steps};
+use twin_lab::{Counted, Steps};
+use twin_lab::{SimulateError, model_error};
 
 /// The sector of image files on hosts of today, in bytes; volumes in images are made to fit it.
 pub const IMAGE_SECTOR: u32 = 4096;

@@ -10,12 +10,12 @@ use twin_age::VolumeMap;
 use twin_age::again::{Told, Window, again};
 use twin_cache::flush::{self, Survives};
 
-use crate::config::Config;
-use crate::figures::{Figures, LogFigures, SpaceFigures};
-use crate::trust::Trust;
-use crate::verdict::NOISE;
-use crate::what_if::cache_changes;
-use crate::workload::{Workload, WorkloadError};
+use twin_lab::Config;
+use twin_lab::NOISE;
+use twin_lab::Trust;
+use twin_lab::cache_changes;
+use twin_lab::{Figures, LogFigures, SpaceFigures};
+use twin_lab::{Workload, WorkloadError};
 use twin_report::columns::in_width;
 use twin_report::units::list;
 
@@ -143,7 +143,7 @@ pub fn writing(log: &LogFigures, written_bytes: u64) -> String {
 /// A row for each kind of operation: how many, the median and the 99th percentile of its latency.
 pub fn by_kind(now: &Figures, width: Option<u16>) -> String {
     let header = ["operation", "count", "p50 us", "p99 us"].map(String::from);
-    let row = |name: &str, latency: &crate::Latency| {
+    let row = |name: &str, latency: &twin_lab::Latency| {
         let us = |us: f64| format!("{us:.1}");
         vec![name.into(), latency.count.to_string(), us(latency.p50_us), us(latency.p99_us)]
     };
@@ -197,7 +197,7 @@ mod tests {
     fn a_setting_is_better_if_it_is_so_beyond_the_error() {
         let figures = |cost: f64, p99_us: f64| Figures {
             log: LogFigures { write_cost: Some(cost), ..LogFigures::default() },
-            latency: crate::Latency { p99_us, ..Default::default() },
+            latency: twin_lab::Latency { p99_us, ..Default::default() },
             ..Figures::default()
         };
         let tried =

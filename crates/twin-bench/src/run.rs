@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::directory::{Clock, Directory};
 use super::{BenchFailure, Benchmark, Phase, simulated};
-use crate::config::Config;
+use twin_lab::Config;
 
 /// The target of a benchmark.
 #[derive(Clone, Debug)]
@@ -120,7 +120,7 @@ fn add(rows: &mut Vec<Row>, bench: &str, phases: &[Phase], place: usize, targets
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bench::parse;
+    use crate::parse;
 
     #[test]
     fn every_benchmark_ends_on_a_simulated_volume_and_on_a_directory() {

@@ -21,7 +21,7 @@ use twin_rt::Rt;
 use twin_sim::Platter;
 
 use crate::age::map_of;
-use crate::error::{SimulateError, model_error};
+use twin_lab::{SimulateError, model_error};
 
 /// What is copied at a time, in bytes.
 const CHUNK: u64 = 1 << 20;
