@@ -8,17 +8,16 @@ pub(crate) enum Format {
     /// For people.
     #[default]
     Table,
-    /// An array with an object a row, all figures.
+    /// An array with one object for each row, with all figures.
     Json,
-    /// Comma-separated values under a line of names, as in RFC 4180.
+    /// Comma-separated values below a line of names, as in RFC 4180.
     Csv,
 }
 
 /// The arguments of commands that print results.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Output {
-    /// How results are printed: for people, as JSON or as comma-separated values. Names carry the
-    /// units, and numbers are plain.
+    /// The form of the results. In JSON and CSV, names contain the units and numbers are plain.
     #[arg(
         long,
         value_enum,
@@ -33,7 +32,7 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// The form that was chosen.
+    /// The chosen form.
     pub(crate) fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }

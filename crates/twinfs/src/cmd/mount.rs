@@ -63,7 +63,7 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
     with_policy(&args, Settings::default()).map_err(usage)?;
     let observing = args.observe.observing(EVERY_NS).map_err(usage)?;
     if observing.is_some() && args.observed.is_none() {
-        return Err(usage("--observe needs --observed FILE, to which figures go"));
+        return Err(usage("--observe needs --observe-file FILE, to which figures go"));
     }
     let about = args.image.display().to_string();
     run_serving(args.foreground, &about, memory, |ready, words| serve_volume(&args, ready, words))?;
@@ -150,7 +150,7 @@ fn prepare(args: &Mount) -> Result<(&'static dyn LayoutKind, Option<Trace>), Str
         ("--flight", &args.flight),
         ("--status", &args.status),
         ("--log-file", &args.log_file),
-        ("--observed", &args.observed),
+        ("--observe-file", &args.observed),
     ];
     for (option, path) in others {
         let Some(path) = path else { continue };
