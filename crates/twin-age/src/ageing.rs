@@ -42,7 +42,7 @@ pub struct Plan {
     pub years: f64,
     /// How many times its capacity is written in a year.
     pub turnover: f64,
-    /// The seed.
+    /// The seed of all random choices: the same plan and seed make the same volume.
     pub seed: u64,
 }
 
@@ -85,9 +85,9 @@ impl std::error::Error for PlanError {}
 pub struct Planned {
     /// Files at the end.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of these files together.
     pub file_bytes: u64,
-    /// Directories.
+    /// Number of directories that are made.
     pub directories: u64,
     /// Files that are created in all.
     pub created: u64,
@@ -95,7 +95,7 @@ pub struct Planned {
     pub written_bytes: u64,
     /// Creations and deletions, which Geriatrix calls operations.
     pub operations: u64,
-    /// Requests in all.
+    /// Number of requests in the whole workload.
     pub requests: u64,
     /// From the first operation to the last.
     pub span_ns: Nanos,

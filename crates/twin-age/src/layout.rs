@@ -14,11 +14,11 @@ pub struct Layout {
     pub score: Score,
     /// The score of a reader of everything: the module [`order`](crate) says in which order.
     pub dynamic: Score,
-    /// Regular files.
+    /// Number of regular files.
     pub files: u64,
     /// Their bytes, as their sizes say.
     pub file_bytes: u64,
-    /// Directories.
+    /// Number of directories of the volume.
     pub directories: u64,
     /// By size, smallest first; files without blocks are in none.
     pub classes: Vec<Class>,
@@ -74,17 +74,17 @@ impl Layout {
 /// The score of one file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileScore {
-    /// The inode number.
+    /// The inode number of the file.
     pub ino: u64,
     /// Its path from the root, if names are known.
     pub path: Option<Vec<u8>>,
     /// Its length in bytes; of a directory that of all files in it.
     pub size: u64,
-    /// Blocks of data.
+    /// Number of blocks of data.
     pub blocks: u64,
-    /// Runs of blocks.
+    /// Number of runs of adjacent blocks.
     pub runs: u64,
-    /// The score.
+    /// The layout score of the file.
     pub score: Score,
 }
 

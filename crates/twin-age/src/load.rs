@@ -34,11 +34,11 @@ use crate::queue::{Queue, Steps, source_by_steps};
 /// Which files are deleted, and which are written anew or grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// Any.
+    /// Any file, with the same probability.
     Random,
     /// Nine times of ten one of the youngest tenth, else any.
     Young,
-    /// The oldest.
+    /// The file that was written longest ago.
     Oldest,
     /// The oldest for their newsgroup: these keep articles for 3, 7, 14 or 30 days, or shorter in the
     /// same proportion.
@@ -50,7 +50,7 @@ pub enum Expiry {
 pub struct Habits {
     /// Users, or newsgroups: not equally busy.
     pub users: u64,
-    /// Directories of each.
+    /// Number of directories of each user.
     pub dirs: u64,
     /// The median of sizes in bytes.
     pub median: f64,

@@ -33,12 +33,12 @@ pub struct VolumeMap {
     pub problems: Vec<String>,
 }
 
-/// One file.
+/// One inode, with the places of its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileMap {
-    /// The inode number.
+    /// The inode number of the file.
     pub ino: u64,
-    /// What it is.
+    /// Whether it is a file, a directory or something else.
     pub kind: FileKind,
     /// The length in bytes.
     pub size: u64,
@@ -54,7 +54,7 @@ pub enum FileKind {
     /// A regular file: scores count these alone.
     #[default]
     File,
-    /// A directory.
+    /// A directory with its blocks.
     Directory,
     /// Anything else that has blocks: links, indexes, lists of attributes.
     Other,
@@ -121,7 +121,7 @@ impl VolumeMap {
         }
     }
 
-    /// The regular files.
+    /// The inodes that are regular files.
     pub fn regular(&self) -> impl Iterator<Item = &FileMap> {
         self.files.iter().filter(|file| file.kind == FileKind::File)
     }

@@ -11,7 +11,7 @@ use twin_trace::{Outcome, Record};
 #[derive(Default)]
 pub(crate) struct Queue {
     records: VecDeque<Record>,
-    /// Operations so far.
+    /// Number of operations issued so far.
     pub(crate) requests: u64,
 }
 

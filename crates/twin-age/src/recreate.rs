@@ -20,7 +20,7 @@ const PIECE: u64 = 1 << 20;
 /// The workload. See the module.
 pub struct Recreate {
     header: Header,
-    /// In reverse order.
+    /// The steps that remain, the next one last.
     steps: Vec<Step>,
     queue: Queue,
     next_ino: Ino,
@@ -37,7 +37,7 @@ pub struct Step {
     pub ino: u64,
     /// That of its directory.
     pub dir: u64,
-    /// Its name.
+    /// The name of the file or directory in its parent.
     pub name: Vec<u8>,
     /// The size of a file; `None` for a directory.
     pub size: Option<u64>,

@@ -77,7 +77,7 @@ enum What {
 pub struct Succession {
     header: Header,
     queue: Queue,
-    /// The latest first.
+    /// The maps that remain, the latest first.
     maps: Vec<VolumeMap>,
     start_s: i64,
     end_s: i64,

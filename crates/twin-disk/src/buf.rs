@@ -119,7 +119,7 @@ struct FreeList {
 struct FreeBuffers {
     /// Bytes that are not in use.
     bytes: usize,
-    /// Bytes that are.
+    /// Number of bytes in buffers that somebody uses.
     used: usize,
     storage: Vec<Vec<u8>>,
 }

@@ -37,7 +37,7 @@ pub enum Class {
     /// Structures of the file system, which are always real bytes.
     #[default]
     Meta,
-    /// User data.
+    /// Contents of files of users, which simulations may replace by stamps.
     Data,
     /// Both, as in a log write.
     Mixed,
@@ -182,7 +182,7 @@ pub struct IoError {
     pub at: u64,
     /// The number of bytes.
     pub len: u64,
-    /// The reason.
+    /// Why the request failed.
     pub kind: IoErrorKind,
 }
 

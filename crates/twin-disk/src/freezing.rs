@@ -74,7 +74,8 @@ struct Inner {
     active: Cell<bool>,
     held: RefCell<Option<Vec<(Io, Completion)>>>,
     kept: RefCell<Option<Kept>>,
-    /// Numbers the freezes.
+    /// The number of the latest freeze, which tells a [`Frozen`] whether it is still the current
+    /// one.
     number: Cell<u64>,
     /// Writes that wait for old content.
     delayed: Cell<usize>,

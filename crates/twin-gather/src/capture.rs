@@ -16,7 +16,7 @@ const LARGEST_BLOCK: usize = 16 << 20;
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// A captured packet.
+/// A captured packet, with its time and as many of its bytes as were captured.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// When it was captured, in nanoseconds since the Unix epoch.
@@ -135,7 +135,7 @@ fn refilled(reader: &mut dyn PcapReaderIterator) -> bool {
 struct Section {
     /// Of pcap: its link type, and nanoseconds in a unit of the fraction of a second.
     classic: (i32, u64),
-    /// Of pcapng.
+    /// The interfaces that a pcapng section describes.
     interfaces: Vec<Interface>,
     /// The time of the last packet, for packets without one.
     last_ns: u64,

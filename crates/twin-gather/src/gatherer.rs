@@ -24,15 +24,15 @@ pub struct Exchange {
     pub asked_ns: u64,
     /// When the last byte of the answer was captured.
     pub answered_ns: u64,
-    /// The client's address.
+    /// Address and port of the client.
     pub client: SocketAddr,
-    /// The server's address.
+    /// Address and port of the server.
     pub server: SocketAddr,
     /// The user who called.
     pub caller: Caller,
-    /// The call.
+    /// The decoded arguments of the call.
     pub call: Call,
-    /// The answer.
+    /// The decoded result of the call.
     pub answer: Answer,
 }
 
@@ -41,7 +41,7 @@ pub struct Exchange {
 pub struct Gathered {
     /// In the order of their calls.
     pub exchanges: Vec<Exchange>,
-    /// The counts.
+    /// How many packets and calls were found, and how many could not be used.
     pub tally: Tally,
 }
 
@@ -78,7 +78,7 @@ impl Gatherer {
         self.matcher.exchanges.len() as u64
     }
 
-    /// Ends the capture.
+    /// Ends the capture, and returns everything that was gathered.
     pub fn finish(mut self) -> Gathered {
         let matcher = &mut self.matcher;
         self.streams.finish(&mut |message| matcher.message(&message, true));

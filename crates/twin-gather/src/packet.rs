@@ -24,9 +24,9 @@ const LOOK_EVERY: u32 = 1024;
 /// What a packet carries from one port to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carried<'a> {
-    /// The sender.
+    /// Address and port of the sender.
     pub from: SocketAddr,
-    /// The receiver.
+    /// Address and port of the receiver.
     pub to: SocketAddr,
     /// The transport with its data.
     pub data: Transport<'a>,
@@ -37,13 +37,13 @@ pub struct Carried<'a> {
 pub enum Transport<'a> {
     /// A UDP datagram, whose end may not have been captured.
     Datagram(&'a [u8]),
-    /// A TCP segment.
+    /// A segment of a TCP connection.
     Segment {
         /// The sequence number of its first byte.
         seq: u32,
         /// It opens the connection, and `seq` counts one more than the data.
         syn: bool,
-        /// Its data.
+        /// The data that the segment carries.
         data: &'a [u8],
         /// Bytes of data behind them that were sent and not captured.
         missing: usize,

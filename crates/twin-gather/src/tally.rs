@@ -8,7 +8,7 @@ use crate::tcp::TcpCounts;
 /// The counts of a procedure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Procedure {
-    /// Different calls.
+    /// Number of calls, each counted once however often it was sent.
     pub calls: u64,
     /// Calls whose reply was captured too.
     pub answered: u64,
@@ -19,7 +19,7 @@ pub struct Procedure {
 /// The counts of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Packets.
+    /// Number of packets of the capture.
     pub packets: u64,
     /// Packets without UDP or TCP over IP.
     pub foreign_packets: u64,
@@ -58,7 +58,7 @@ impl Tally {
         })
     }
 
-    /// All procedures together.
+    /// The sum over all procedures.
     pub fn total(&self) -> Procedure {
         self.procedures.values().fold(Procedure::default(), |all, one| Procedure {
             calls: all.calls + one.calls,

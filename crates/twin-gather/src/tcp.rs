@@ -31,9 +31,9 @@ const HELD_NS: u64 = 5_000_000_000;
 pub struct Segment<'a> {
     /// When it was captured, in nanoseconds.
     pub at_ns: u64,
-    /// Sender.
+    /// Address and port of the sender.
     pub from: SocketAddr,
-    /// Receiver.
+    /// Address and port of the receiver.
     pub to: SocketAddr,
     /// The sequence number of its first byte.
     pub seq: u32,
@@ -50,9 +50,9 @@ pub struct Segment<'a> {
 pub struct StreamMessage<'a> {
     /// When its last byte was captured, in nanoseconds.
     pub at_ns: u64,
-    /// Sender.
+    /// Address and port of the sender.
     pub from: SocketAddr,
-    /// Receiver.
+    /// Address and port of the receiver.
     pub to: SocketAddr,
     /// Its bytes: perhaps not all, but without a gap.
     pub bytes: &'a [u8],
@@ -74,7 +74,7 @@ pub struct Streams {
     counts: TcpCounts,
 }
 
-/// Where messages go.
+/// Called with every message that is complete.
 type Take<'t> = &'t mut dyn FnMut(StreamMessage<'_>);
 
 impl Streams {
@@ -147,7 +147,7 @@ struct Stream {
     /// The position of the next byte, counted from 2^32 on so that earlier positions are numbers too.
     next: u64,
     records: Records,
-    /// By their positions.
+    /// Segments that wait for earlier ones, by their position in the stream.
     held: BTreeMap<u64, Held>,
     held_bytes: usize,
 }

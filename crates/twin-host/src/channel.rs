@@ -28,7 +28,7 @@ use crate::host::{Host, Source, Watch};
 pub const REQUEST_MOST: usize = 4096;
 /// The most bytes of an answer.
 pub const ANSWER_MOST: usize = 16 << 20;
-/// The most connections.
+/// The largest number of connections at the same time; more are refused.
 pub const SESSIONS: usize = 8;
 /// How long a client may take to read an answer, in nanoseconds.
 const SLOW_NS: u64 = 10 * SECS;
@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The conversation with one client. What it holds for that client goes when it is dropped.
 pub trait Session {
-    /// Answers one request.
+    /// Answers one request of the client.
     fn answer(&self, request: Vec<u8>) -> BoxFuture<'_, Vec<u8>>;
 }
 

@@ -45,7 +45,7 @@ pub struct Walked {
 /// A file or directory.
 #[derive(Debug)]
 pub struct WalkedFile {
-    /// The inode number.
+    /// The inode number of the file.
     pub ino: u64,
     /// True for a directory.
     pub is_dir: bool,
@@ -64,7 +64,7 @@ pub struct Extent {
     pub offset: u64,
     /// The first byte on the device.
     pub at: u64,
-    /// The length.
+    /// Length of the part in bytes.
     pub bytes: u64,
 }
 
@@ -346,7 +346,7 @@ struct Fiemap {
 const EXTENTS: usize = 128;
 /// FS_IOC_FIEMAP: _IOWR('f', 11, struct fiemap).
 const FS_IOC_FIEMAP: u32 = 0xc020_660b;
-/// FIEMAP_EXTENT_LAST.
+/// The flag of the last extent of a file (`FIEMAP_EXTENT_LAST`).
 const LAST: u32 = 0x1;
 /// FIEMAP_EXTENT_UNKNOWN, _DELALLOC, _NOT_ALIGNED, _DATA_INLINE, _DATA_TAIL: no place of its own.
 const NO_PLACE: u32 = 0x2 | 0x4 | 0x100 | 0x200 | 0x400;
@@ -422,10 +422,11 @@ struct FsmapHead {
 const RECORDS: usize = 512;
 /// FS_IOC_GETFSMAP: _IOWR('X', 59, struct fsmap_head).
 const FS_IOC_GETFSMAP: u32 = 0xc0c0_583b;
-/// FMR_OF_SPECIAL_OWNER, and FMR_OF_LAST.
+/// The flags of an owner that is no inode (`FMR_OF_SPECIAL_OWNER`), and of the last record
+/// (`FMR_OF_LAST`).
 const SPECIAL_OWNER: u32 = 0x10;
 const LAST_RECORD: u32 = 0x20;
-/// FMR_OWN_FREE.
+/// The special owner of free space (`FMR_OWN_FREE`).
 const OWN_FREE: u64 = 1;
 
 /// The space of a file system.

@@ -11,7 +11,7 @@ use twin_fs::{
 
 /// What the existing names of a listing cost in a reply, beside the name rounded up to 8.
 const ENTRY_COST: usize = 24;
-/// And with attributes.
+/// Bytes of an entry in a listing with attributes.
 const PLUS_COST: usize = 128;
 
 impl ModelFs {

@@ -10,7 +10,7 @@ pub const ATTR_LEN: usize = 84;
 /// The attributes that tell a client whether a file has changed (`wcc_attr`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Before {
-    /// Length in bytes.
+    /// Length of the file in bytes.
     pub size: u64,
     /// Last change of content.
     pub mtime: Timestamp,
@@ -88,7 +88,7 @@ fn time(out: &mut Writer, time: Timestamp) {
     }
 }
 
-/// Reads a time.
+/// Reads a time, which has 32-bit seconds and nanoseconds.
 pub fn read_time(r: &mut Reader<'_>) -> Result<Timestamp, Garbage> {
     let (secs, nanos) = (r.u32()?, r.u32()?);
     if nanos >= 1_000_000_000 { Err(Garbage) } else { Ok(Timestamp { secs: secs.into(), nanos }) }

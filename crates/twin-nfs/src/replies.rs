@@ -41,7 +41,7 @@ pub(crate) enum Known {
     New,
     /// It is being executed: the reply is there after this event.
     Running(Rc<Event>),
-    /// Its reply.
+    /// The call was executed; its reply is sent again.
     Done(Rc<[u8]>),
 }
 

@@ -109,7 +109,7 @@ impl Writer {
         Writer { bytes }
     }
 
-    /// The packet.
+    /// The bytes that were written so far.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -140,7 +140,7 @@ impl Writer {
         self.bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// An unsigned integer.
+    /// Writes an unsigned integer of 32 bits.
     pub fn u32(&mut self, value: u32) {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
@@ -150,7 +150,7 @@ impl Writer {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
-    /// A truth value.
+    /// Writes a truth value, which takes 32 bits.
     pub fn flag(&mut self, value: bool) {
         self.u32(u32::from(value));
     }

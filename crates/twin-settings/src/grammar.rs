@@ -22,10 +22,10 @@ use crate::error::shortened;
 /// How deep parentheses may nest.
 pub const DEEPEST: usize = 32;
 
-/// One setting: `key=value`.
+/// One setting, split at its first `=`: `key=value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting<'a> {
-    /// The key.
+    /// The name before the `=`.
     pub key: &'a str,
     /// The value, as it was written.
     pub value: &'a str,

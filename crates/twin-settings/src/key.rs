@@ -17,9 +17,9 @@ pub enum Slot<'a> {
     Optional(&'a mut Option<u64>),
     /// As `Optional`, with 32 bits.
     Optional32(&'a mut Option<u32>),
-    /// A decimal number.
+    /// A decimal number, such as `0.8`.
     F64(&'a mut f64),
-    /// Yes or no.
+    /// A switch, written `yes` or `no`.
     Bool(&'a mut bool),
     /// A name, or other text.
     Text(&'a mut String),
@@ -51,7 +51,7 @@ pub enum Unit {
     Percent(u64),
     /// A decimal number in this range.
     Decimal(f64, f64),
-    /// Yes or no.
+    /// A switch: `yes` or `no`.
     YesNo,
     /// One of several names: the word for what they name, and the names.
     Name(&'static str, fn() -> Vec<&'static str>),

@@ -57,7 +57,7 @@ pub enum Phase {
     Selection,
     /// The host sends messages and a command.
     Command,
-    /// Data move.
+    /// The data of a request move between host and disk.
     Transfer,
     /// The disk leaves the bus until it can go on.
     Disconnect,
@@ -68,7 +68,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All phases.
+    /// All phases, in the order of their declaration.
     pub const ALL: [Phase; 7] = [
         Phase::Arbitration,
         Phase::Selection,
@@ -96,9 +96,9 @@ impl Phase {
 /// How long the phases of a bus take, except the transfer of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocol {
-    /// Winning the bus.
+    /// Time that arbitration for the bus takes.
     pub arbitration_ns: Nanos,
-    /// Selecting a disk.
+    /// Time that the selection of a disk takes.
     pub selection_ns: Nanos,
     /// Messages and a command.
     pub command_ns: Nanos,
@@ -156,13 +156,13 @@ type Phases = ([(Phase, Nanos); 3], u64, [(Phase, Nanos); 1]);
 /// What a bus has done since the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusStats {
-    /// Tenancies begun.
+    /// Number of times that the bus was won.
     pub tenancies: u64,
     /// Of these, the ones that had to wait.
     pub waited: u64,
     /// Their waits, summed up.
     pub waited_ns: Nanos,
-    /// The longest wait.
+    /// The longest time that anybody waited for the bus.
     pub longest_wait_ns: Nanos,
     /// Bytes of data moved.
     pub bytes: u64,
@@ -365,7 +365,7 @@ impl Bus {
         self.0.stats.get()
     }
 
-    /// Resets the statistics.
+    /// Begins the statistics anew, with all counters at zero.
     pub fn reset_stats(&self) {
         self.0.stats.set(BusStats::default());
     }

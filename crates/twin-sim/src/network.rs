@@ -79,7 +79,7 @@ impl Default for NetworkSettings {
     }
 }
 
-/// A probability.
+/// The unit of a probability; at most 0.9, so that some packets always arrive.
 const SHARE: Unit = Unit::Decimal(0.0, 0.9);
 
 /// The keys of [`NetworkSettings`].
@@ -151,7 +151,7 @@ pub struct NetworkStats {
     pub bytes: u64,
     /// Frames that were lost.
     pub lost_frames: u64,
-    /// Connections that broke.
+    /// Number of connections that broke.
     pub broken: u64,
 }
 
@@ -199,7 +199,7 @@ impl Network {
         Network { plan, ..self }
     }
 
-    /// Its settings.
+    /// The settings with which the network was made.
     pub fn settings(&self) -> &NetworkSettings {
         &self.settings
     }

@@ -24,7 +24,7 @@ pub struct AccessStats {
     pub accesses: u64,
     /// Of these, the ones that only read.
     pub read_only: u64,
-    /// That only wrote.
+    /// Of these, the ones that only wrote.
     pub write_only: u64,
     /// Read-only accesses to the whole file, in order.
     pub read_whole: u64,
@@ -34,19 +34,19 @@ pub struct AccessStats {
     pub open_briefly: u64,
     /// Accesses to files that had less than 10 KB at the end of it.
     pub small: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub written_bytes: u64,
     /// Files created, of which the whole first half minute was seen or which died.
     pub born: u64,
     /// Of these, files removed within half a minute.
     pub died_soon: u64,
-    /// Bytes of those.
+    /// Number of bytes in these files.
     pub died_soon_bytes: u64,
-    /// Requests.
+    /// Number of requests of all kinds.
     pub requests: u64,
-    /// Clients.
+    /// Number of different clients.
     pub clients: u64,
     /// Intervals of ten minutes in which a client did something, summed over clients.
     pub active_intervals: u64,

@@ -36,7 +36,7 @@ pub enum Problem {
     Features(u32),
     /// It is a trace, but of another kind than expected.
     WrongKind {
-        /// The expected kind.
+        /// The kind of trace that the caller needs.
         expected: Kind,
         /// The kind of the file.
         found: Kind,
@@ -67,7 +67,7 @@ pub enum Problem {
 pub struct TraceError {
     /// The place of the error.
     pub place: Place,
-    /// What is wrong.
+    /// What is wrong at that place.
     pub problem: Problem,
 }
 

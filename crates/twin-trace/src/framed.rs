@@ -21,7 +21,7 @@ const FRAME_RECORDS: u32 = 256;
 /// behind them, the output is a trace that was closed there.
 #[derive(Debug)]
 pub struct Ended<W> {
-    /// The output.
+    /// The output to which the frames were written.
     pub out: W,
     /// Where the last whole frame ends, in bytes.
     pub whole_bytes: u64,

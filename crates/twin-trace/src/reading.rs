@@ -31,13 +31,13 @@ pub struct Reading {
 pub struct LeftOut {
     /// The reason, such that "3 lines left out: ..." can stand before it.
     pub why: String,
-    /// How many.
+    /// Number of lines that were left out.
     pub count: u64,
     /// The number of the first of them, from 1 on; 0 where it is not known.
     pub first: u64,
 }
 
-/// What was assumed.
+/// Something that a reader had to assume because the format does not say it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assumed {
     /// The assumption, as a sentence without a full stop, or as what `count` counts.
@@ -140,7 +140,7 @@ impl Reading {
         self.left_out.iter().map(|left_out| left_out.count).sum()
     }
 
-    /// What was assumed.
+    /// Everything that the reader had to assume.
     pub fn assumed(&self) -> &[Assumed] {
         &self.assumed
     }

@@ -8,7 +8,7 @@ use twin_rt::Nanos;
 pub enum Record {
     /// A file that existed before the trace began, recorded when it first occurs.
     Node(Node),
-    /// A request arrived.
+    /// A client asked for an operation.
     Request {
         /// Its time since the start of the trace.
         at_ns: Nanos,
@@ -21,7 +21,7 @@ pub enum Record {
         at_ns: Nanos,
         /// The number of the request.
         id: u64,
-        /// The answer, abridged.
+        /// The answer, without the parts that a replay does not need.
         outcome: Outcome,
     },
 }
@@ -73,7 +73,7 @@ impl Node {
 /// Attributes of a [`Node`], as of its first lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct NodeAttr {
-    /// Number of names.
+    /// Number of names of the file.
     pub nlink: u32,
     /// User number of the owner.
     pub uid: u32,
@@ -81,7 +81,7 @@ pub struct NodeAttr {
     pub gid: u32,
     /// Device number of a special file.
     pub rdev: u64,
-    /// Length in bytes.
+    /// Length of the file in bytes.
     pub size: u64,
     /// Bytes of storage: fewer than its length for a sparse file, otherwise equal to the length.
     pub allocated: u64,
@@ -327,9 +327,9 @@ impl Verb {
 /// What an operation moves of the contents of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// The file.
+    /// The file whose contents move.
     pub ino: Ino,
-    /// The first byte.
+    /// Offset of the first byte that moves.
     pub off: u64,
     /// How many bytes it asks for.
     pub bytes: u64,

@@ -59,7 +59,7 @@ enum Origin {
     Named,
     /// A listing contained it, without its attributes.
     Listed,
-    /// It existed before.
+    /// The inode existed before the recording began.
     Found,
     /// It was created during the recording.
     Made,
@@ -124,7 +124,7 @@ fn hash(dir: Ino, name: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// How to record.
+/// What a recorder keeps, and what it writes into the header.
 #[derive(Clone, Default)]
 pub struct RecorderOptions {
     /// Whether file contents are kept.
@@ -199,7 +199,7 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
         &self.inner
     }
 
-    /// Figures so far.
+    /// The figures of the recording so far.
     pub fn recorded(&self) -> Recorded {
         let log = self.log.borrow();
         let bytes = log.writer.as_ref().map_or(log.recorded.bytes, Writer::written_bytes);

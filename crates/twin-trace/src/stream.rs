@@ -16,7 +16,7 @@ use crate::record::{Node, Outcome, Record};
 /// A source of the records of a workload, in order: a trace, a generator, or a reader of a foreign
 /// format.
 pub trait Source {
-    /// Its header.
+    /// The header of the trace, which describes it.
     fn header(&self) -> &Header;
 
     /// The next record; `None` at the end.
@@ -165,7 +165,7 @@ impl<W: Write> Writer<W> {
 pub struct Reader<R>(Unframed<R>);
 
 impl<R: Read> Reader<R> {
-    /// Opens a trace.
+    /// Opens a trace of operations and reads its header.
     pub fn new(input: R) -> Result<Reader<R>, TraceError> {
         Ok(Reader(Unframed::new(input, Kind::Operations)?))
     }

@@ -44,10 +44,10 @@ const PAGE: u64 = 4096;
 /// The deepest directory that is followed: more than any path has.
 const DEEPEST: usize = 4096;
 
-/// The next period.
+/// The next period: a workload of the same kind as the recorded one.
 #[derive(Clone, Debug)]
 pub struct Again {
-    /// Its trace.
+    /// The workload as a trace of operations.
     pub trace: Vec<u8>,
     /// What became of the recording.
     pub told: Told,

@@ -171,7 +171,7 @@ pub(super) struct Heirs {
 /// What has to have a successor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// The directory.
+    /// The directory in which the successor is made.
     pub(super) dir: Key,
     pub(super) kind: Kind,
     /// In bytes; `None` if it is not known.

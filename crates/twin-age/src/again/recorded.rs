@@ -22,11 +22,11 @@ pub(super) type Kind = u32;
 pub(super) enum Answer {
     /// It was in flight when the recording ended, or has none.
     Missing,
-    /// It failed.
+    /// The operation failed, so nothing changed.
     Failed,
     /// It led to this inode. Of a rename that leaves a whiteout, that.
     Entry(Ino),
-    /// It succeeded.
+    /// The operation succeeded without naming a file.
     Done,
 }
 

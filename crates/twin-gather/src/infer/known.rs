@@ -13,7 +13,7 @@ use crate::nfs::{Answer, Attr, Call, Handle};
 /// What is known of a file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// Its first attributes.
+    /// The attributes of the file when it was first seen.
     pub(super) attr: Option<Attr>,
     /// Its length when it was first met, if an answer had it.
     size: Option<u64>,

@@ -51,7 +51,7 @@ pub struct Inferred {
     pub asked: u64,
     /// Lookups that lead to files whose own lookups were not captured.
     pub lookups: u64,
-    /// Opens.
+    /// Number of opens that were inferred.
     pub opens: u64,
     /// Files that existed before.
     pub nodes: u64,

@@ -17,16 +17,16 @@ pub enum ImageError {
     InUse(PathBuf),
     /// It is, or lies on, something that another process uses by another name.
     InUseAs {
-        /// The image.
+        /// The image that was to be opened.
         path: PathBuf,
-        /// What it is.
+        /// The device or mount that uses its bytes.
         what: String,
-        /// What to do.
+        /// What the user can do about it.
         remedy: String,
     },
     /// The limit of this process on the size of files would end writes in the middle.
     SizeLimit {
-        /// The image.
+        /// The image that was to be opened.
         path: PathBuf,
         /// Its size, in bytes.
         size: u64,
@@ -39,7 +39,7 @@ pub enum ImageError {
     Exists(PathBuf),
     /// The block device's sectors are larger than the caller can use.
     SectorTooLarge {
-        /// The device.
+        /// The block device that was to be opened.
         path: PathBuf,
         /// Its sector, in bytes.
         sector: u32,
@@ -50,7 +50,7 @@ pub enum ImageError {
     Host {
         /// The attempted action, for example "opening".
         what: &'static str,
-        /// The file.
+        /// The file that the system call was about.
         path: PathBuf,
         /// The error of the host.
         error: io::Error,

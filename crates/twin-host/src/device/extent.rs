@@ -16,7 +16,7 @@ use twin_disk::IoErrorKind;
 
 use super::exclusion::Claim;
 
-/// See the module.
+/// Watches whether a device still has the size with which it was opened.
 pub(super) struct Extent {
     fd: Arc<OwnedFd>,
     is_device: bool,

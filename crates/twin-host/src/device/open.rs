@@ -46,7 +46,7 @@ impl Default for ImageOptions {
     }
 }
 
-/// An opened image.
+/// An image that is open, with the locks on it.
 pub(super) struct Image {
     pub(super) fd: OwnedFd,
     pub(super) size: u64,

@@ -32,7 +32,7 @@ pub enum QueueChoice {
     /// By what the kernel says of the device.
     #[default]
     Automatic,
-    /// Everything passes.
+    /// No queue: every request goes to the device at once.
     PassThrough,
     /// This one; with the number of requests that the device takes at once, if it was given.
     Sorted(&'static RegistryEntry<Maker>, Option<u32>),

@@ -83,7 +83,7 @@ pub mod fopen {
     pub const CACHE_DIR: u32 = 1 << 3;
 }
 
-/// Flags of WRITE.
+/// The flags of a WRITE request.
 pub mod write {
     /// The write comes from the page cache, and the kernel does not know whose it is.
     pub const CACHE: u32 = 1 << 0;

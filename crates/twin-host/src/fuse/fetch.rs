@@ -102,7 +102,7 @@ impl Fetcher {
         let _ = deputy.ask(&Errand::StartWriting).await;
     }
 
-    /// Fetches all files.
+    /// Has the kernel write out the pages of all files; false if that cannot be done.
     pub(super) async fn all(&self) -> bool {
         let Some(deputy) = self.deputy() else { return false };
         let number = self.next_number.get() + 1;

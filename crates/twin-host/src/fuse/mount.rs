@@ -30,7 +30,7 @@ const SUBTYPE: &str = "twinfs";
 /// How long the drop of a mount waits for its unmounting.
 const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How to mount.
+/// The options of a mount, as the kernel and fusermount3 know them.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
     /// The text to show as the mounted device: the path of the image.
@@ -39,7 +39,7 @@ pub struct MountOptions {
     pub allow_other: bool,
     /// Let the kernel check permission bits.
     pub kernel_checks: bool,
-    /// Mount read-only.
+    /// Whether the kernel refuses all changes.
     pub read_only: bool,
     /// Say that reading sets no access times (`noatime`), as is true of all that keeps them itself.
     pub no_access_times: bool,
@@ -81,16 +81,16 @@ pub enum MountError {
     NoFuse(io::Error),
     /// The directory cannot be used.
     Place {
-        /// The directory.
+        /// The directory to mount at.
         dir: PathBuf,
         /// The error of the host.
         error: io::Error,
     },
     /// The kernel or fusermount3 refused.
     Refused {
-        /// The directory.
+        /// The directory to mount at.
         dir: PathBuf,
-        /// The message.
+        /// The message of the kernel or of fusermount3.
         why: String,
     },
     /// There is no fusermount3, which an ordinary user needs.

@@ -136,7 +136,7 @@ pub(super) struct Malformed {
     pub(super) unique: Option<u64>,
     /// The opcode, or zero if it could not be read.
     pub(super) opcode: u32,
-    /// What is wrong.
+    /// The part of the packet that is wrong.
     pub(super) what: &'static str,
 }
 

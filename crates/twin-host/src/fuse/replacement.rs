@@ -15,9 +15,9 @@ use super::translate::node;
 /// The file that an operation puts in place of another one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Replacement {
-    /// There is none.
+    /// The operation puts no file in place of another.
     None,
-    /// This one.
+    /// The operation puts this file in place of another.
     File(Ino),
     /// Which one is not known without waiting.
     Unknown,

@@ -75,7 +75,7 @@ pub struct SessionStats {
     pub operations: u64,
     /// Operations that had to wait.
     pub waited: u64,
-    /// Malformed packets.
+    /// Number of packets that made no sense.
     pub malformed: u64,
 }
 

@@ -19,11 +19,11 @@ use super::parse::Call;
 pub(super) enum Expect {
     /// No reply at all.
     Silence,
-    /// Only success.
+    /// A reply without contents: success alone.
     Done,
     /// An entry. A missing name may be reported as a negative entry.
     Lookup,
-    /// An entry.
+    /// The attributes of an inode to which a name led.
     Entry,
     /// An entry and an open.
     Create {
@@ -72,7 +72,7 @@ pub(super) enum WriteHow {
 
 /// How to treat a call.
 pub(super) enum Plan {
-    /// Execute this operation.
+    /// Execute this operation for this user, and answer in this form.
     Ask(Cred, Op, Expect),
     /// Execute a WRITE, whose data is still in the packet.
     Write { cred: Cred, ino: Ino, off: u64, len: usize, how: WriteHow, stale: Option<u64> },

@@ -28,7 +28,7 @@ pub enum UnmountError {
     NotMounted(PathBuf),
     /// Not all changes could be written. It is still mounted.
     Sync {
-        /// The directory.
+        /// The directory that stays mounted.
         dir: PathBuf,
         /// The error of the file system.
         error: io::Error,
@@ -36,7 +36,7 @@ pub enum UnmountError {
     /// It is unmounted, but not all changes could be written, because the volume had stopped taking
     /// changes.
     Lost {
-        /// The directory.
+        /// The directory that was mounted.
         dir: PathBuf,
         /// The error of the file system.
         error: io::Error,
@@ -45,9 +45,9 @@ pub enum UnmountError {
     Unrecorded(PathBuf),
     /// The kernel or fusermount3 refused, or a process uses it.
     Refused {
-        /// The directory.
+        /// The directory that stays mounted.
         dir: PathBuf,
-        /// The message.
+        /// The message of the kernel or of fusermount3.
         why: String,
     },
     /// A system call failed.

@@ -33,7 +33,7 @@ use crate::fuse::{from_errno, sync_file_system};
 use identity::Identity;
 use nodes::Nodes;
 
-/// A mirrored directory.
+/// A file system that passes all operations through to a directory of the host.
 pub struct Mirror {
     nodes: RefCell<Nodes>,
     /// `/proc/self/fd`, through which held inodes are opened.

@@ -25,7 +25,7 @@ const OWN_NUMBERS: Ino = 1 << 62;
 /// The identity of an inode on the host: device and number.
 type Key = (u64, u64);
 
-/// An inode.
+/// An inode of the mirrored directory that the kernel knows.
 struct Node {
     key: Key,
     hold: Hold,

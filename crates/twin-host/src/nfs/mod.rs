@@ -62,7 +62,7 @@ impl<F: FileSystem> Front<F> {
         Ok(())
     }
 
-    /// Ends the serving.
+    /// Stops serving in order: calls that have begun are answered.
     pub fn stop(&self) {
         self.front.stop();
     }

@@ -74,7 +74,7 @@ impl Gate {
     }
 }
 
-/// See the module.
+/// The TCP sockets of a front; the module explains how they are watched.
 pub(super) struct TcpSockets {
     gate: Rc<Gate>,
     _watch: Watch,
@@ -85,7 +85,7 @@ pub(super) struct TcpSockets {
 }
 
 impl TcpSockets {
-    /// Begins to listen.
+    /// Takes over `listeners`, which are bound and listen.
     pub(super) fn open(host: &Host, listeners: Vec<TcpListener>) -> io::Result<TcpSockets> {
         let epoll = Rc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         for (n, listener) in listeners.iter().enumerate() {

@@ -86,7 +86,7 @@ pub struct World {
     pub(super) files: Bag<Ino>,
     /// Other inodes that are held.
     pub(super) others: Bag<Ino>,
-    /// Inodes with opens.
+    /// Inodes that a client has open.
     pub(super) open: Bag<Ino>,
     /// Inodes without names that are still held.
     pub(super) orphans: Bag<Ino>,

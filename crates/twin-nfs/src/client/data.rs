@@ -45,13 +45,13 @@ impl Inner {
         opened
     }
 
-    /// Counts an open.
+    /// Counts one more open of `node`.
     pub(super) fn opened(&self, node: &Node) {
         self.open_files.set(self.open_files.get() + u64::from(node.opens.get() == 0));
         node.opens.set(node.opens.get() + 1);
     }
 
-    /// Counts a close.
+    /// Counts one open of `node` less.
     pub(super) fn closed(&self, node: &Node) {
         let opens = node.opens.get().saturating_sub(1);
         let ended = node.opens.replace(opens) == 1;

@@ -17,7 +17,7 @@ use crate::attrs;
 use crate::proc;
 use crate::xdr::{Garbage, Reader, Writer};
 
-/// The longest handle.
+/// The longest file handle of NFS version 3, in bytes.
 const HANDLE_MAX: usize = 64;
 /// What a listing takes besides its entries.
 const LISTING: u32 = 128;
@@ -267,7 +267,7 @@ impl Inner {
         self.move_name(cred, from, to).await
     }
 
-    /// Calls RENAME.
+    /// Sends a RENAME and applies its result to the names that the client keeps.
     async fn move_name(
         &self,
         cred: &Cred,

@@ -157,7 +157,7 @@ impl Inner {
         result
     }
 
-    /// Drops references.
+    /// Drops `count` references of the client's user to `ino`.
     pub(super) fn forget(&self, ino: Ino, count: u64) {
         let Some(node) = self.nodes.borrow().get(&ino).cloned() else { return };
         node.refs.set(node.refs.get().saturating_sub(count));

@@ -35,7 +35,7 @@ pub trait Carrier: 'static {
 /// Counters of a client's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallStats {
-    /// Calls.
+    /// Number of calls that were sent, without repetitions.
     pub calls: u64,
     /// Copies that were sent after the first.
     pub resent: u64,

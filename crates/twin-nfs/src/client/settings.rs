@@ -34,7 +34,7 @@ pub struct ClientSettings {
     pub rsize: u64,
     /// Bytes of a WRITE.
     pub wsize: u64,
-    /// How it writes.
+    /// Whether writes are stable, or collected and committed.
     pub writes: Writes,
     /// The age at which collected data is written.
     pub write_behind_ns: Nanos,

@@ -342,7 +342,7 @@ impl Connection {
         all.map(|(n, reply)| if n == 0 { &reply[self.sent..] } else { &reply[..] }).collect()
     }
 
-    /// Bytes have left.
+    /// The socket has taken `len` bytes of the replies that wait.
     pub(super) fn sent(&mut self, mut len: usize, now: Time) {
         self.moved = now;
         self.advanced(len, now);

@@ -49,7 +49,7 @@ enum Ending {
     Until(Time),
 }
 
-/// See the [module](super).
+/// The state of all connections; the [module](super) explains its inputs and actions.
 #[derive(Debug)]
 pub struct Machine {
     bounds: Bounds,
@@ -168,7 +168,7 @@ impl Machine {
         }
     }
 
-    /// The bounds.
+    /// The bounds within which the machine keeps its memory.
     pub fn bounds(&self) -> Bounds {
         self.bounds
     }

@@ -103,16 +103,16 @@ pub enum Input<'a> {
     Accepted {
         /// Its key from now on.
         key: u64,
-        /// Who it is.
+        /// The client at the other end.
         peer: Peer,
     },
     /// A connection could not be accepted, for a reason that lasts.
     AcceptFailed,
     /// Bytes came, at most [`Steps::room`].
     Came {
-        /// The connection.
+        /// The key of the connection.
         key: u64,
-        /// The bytes.
+        /// The bytes that came.
         bytes: &'a [u8],
     },
     /// The client sends nothing more.
@@ -121,25 +121,25 @@ pub enum Input<'a> {
     Broken(u64),
     /// Bytes of [`Steps::pieces`] were taken.
     Sent {
-        /// The connection.
+        /// The key of the connection.
         key: u64,
-        /// How many.
+        /// Number of bytes that were taken.
         len: usize,
     },
     /// The socket takes no more for now.
     Full(u64),
     /// A call has been executed; without a reply if it was no call.
     Answered {
-        /// The call.
+        /// The number of the call.
         call: u64,
-        /// The reply.
+        /// The encoded reply to send, if there is one.
         reply: Option<Vec<u8>>,
     },
     /// It is the turn of a record that waits.
     Turn,
     /// The time has come that [`Figures::deadline`] says.
     Tick,
-    /// Serving ends.
+    /// Serving is to end: no new connections and calls are taken.
     Stop,
     /// The calls that are executed are not waited for any more.
     GiveUp,
@@ -150,13 +150,13 @@ pub enum Input<'a> {
 pub enum Action {
     /// Execute the call in a record.
     Start {
-        /// Its number.
+        /// The number by which the answer names the call.
         call: u64,
-        /// Its connection.
+        /// The key of the connection that the call came from.
         key: u64,
-        /// Whose it is.
+        /// The client that calls.
         peer: Peer,
-        /// The record.
+        /// The call, still encoded.
         record: Bytes,
     },
     /// Send what [`Steps::pieces`] has, as far as the socket takes it.
@@ -165,16 +165,16 @@ pub enum Action {
     Read(u64),
     /// Watch for bytes of a connection, and for room to write.
     Watch {
-        /// The connection.
+        /// The key of the connection.
         key: u64,
-        /// Bytes.
+        /// Whether to report bytes that come.
         read: bool,
-        /// Room.
+        /// Whether to report that more bytes can be written.
         write: bool,
     },
     /// Tell the client that nothing more is sent.
     Shutdown(u64),
-    /// Close.
+    /// Close the connection with this key.
     Close(u64),
     /// Accept connections, or do not for a while.
     Listen(bool),
@@ -185,7 +185,7 @@ pub enum Action {
 /// How a front is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// The counters.
+    /// The counters since the front was made.
     pub stats: FrontStats,
     /// Since when the oldest call is executed.
     pub oldest_wait: Option<Time>,
@@ -195,13 +195,13 @@ pub struct Figures {
     pub has_turns: bool,
     /// The next time at which something is to be done.
     pub deadline: Option<Time>,
-    /// Serving has ended.
+    /// Whether serving has ended, so that nothing more will happen.
     pub over: bool,
 }
 
 /// A state machine of connections: [`Machine`], or one around it in tests.
 pub trait Steps {
-    /// Something happens.
+    /// Takes one input, and changes the state and the actions that are due.
     fn handle(&mut self, input: Input<'_>, now: Time);
     /// What is to be done next.
     fn next_action(&mut self) -> Option<Action>;
@@ -209,7 +209,7 @@ pub trait Steps {
     fn room(&self, key: u64) -> usize;
     /// What is to be sent on a connection next, in a few pieces.
     fn pieces(&self, key: u64) -> Vec<&[u8]>;
-    /// How it is.
+    /// The present counters and sizes.
     fn figures(&self) -> Figures;
 }
 
@@ -220,14 +220,14 @@ pub enum Socket {
     Incoming,
     /// Something can be read or written.
     Ready(u64),
-    /// It is broken.
+    /// The connection with this key is broken.
     Broken(u64),
 }
 
 /// What an attempt to accept brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
-    /// A connection.
+    /// A connection with its key and the client at its other end.
     One(u64, Peer),
     /// Nobody is there any more.
     Nobody,
@@ -238,11 +238,11 @@ pub enum Accepted {
 /// What an attempt to read brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came<'a> {
-    /// Bytes.
+    /// These bytes, at least one.
     Bytes(&'a [u8]),
-    /// Nothing yet.
+    /// No bytes are there yet.
     Nothing,
-    /// The end.
+    /// The client has sent everything.
     Ended,
     /// The connection is broken.
     Broken,
@@ -267,16 +267,16 @@ pub trait Sockets {
     fn accept(&mut self) -> Accepted;
     /// Reads at most so many bytes.
     fn read(&mut self, key: u64, most: usize) -> Came<'_>;
-    /// Writes.
+    /// Writes as many bytes of `pieces` as the socket takes without waiting.
     fn write(&mut self, key: u64, pieces: &[&[u8]]) -> Went;
     /// Sets what is watched for.
     fn watch(&mut self, key: u64, read: bool, write: bool);
-    /// Sends an end.
+    /// Tells the client that nothing more will be sent.
     fn shutdown(&mut self, key: u64);
-    /// Closes.
+    /// Closes the connection and forgets its key.
     fn close(&mut self, key: u64);
     /// Watches for connections, or does not.
     fn listen(&mut self, on: bool);
-    /// Closes what listens.
+    /// Stops listening for new connections.
     fn end_listening(&mut self);
 }

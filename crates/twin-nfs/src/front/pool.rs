@@ -3,7 +3,7 @@
 //! Contract: what all connections hold together is at most the total, because each may have its share, of
 //! which there are no more than connections, and what is beyond the shares is counted in common.
 
-/// See the module.
+/// The memory that calls and replies of all connections share; the module explains its bound.
 #[derive(Debug)]
 pub(super) struct Pool {
     share: usize,
@@ -21,7 +21,7 @@ impl Pool {
         Pool { share, limit, common: 0, held: 0 }
     }
 
-    /// What is held.
+    /// Number of bytes that are in use.
     pub(super) fn held(&self) -> usize {
         self.held
     }

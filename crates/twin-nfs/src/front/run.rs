@@ -87,7 +87,7 @@ impl<F: FileSystem> Front<F> {
         poll_fn(|cx| run.poll(cx)).await;
     }
 
-    /// Ends the serving.
+    /// Stops serving in order: calls that have begun are answered.
     pub fn stop(&self) {
         self.0.inbox.tell(Told::Stop);
     }
@@ -115,7 +115,7 @@ impl<F: FileSystem> Front<F> {
 
 type Sleep = Pin<Box<dyn Future<Output = ()>>>;
 
-/// A run.
+/// The state of one run of [`Front`], between its sockets and its machine.
 struct Run<'a, F, S, M> {
     shared: &'a Rc<Shared<F>>,
     sockets: S,

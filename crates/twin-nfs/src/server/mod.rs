@@ -86,7 +86,7 @@ impl<F: FileSystem> Served<F> {
         self.keys == *keys
     }
 
-    /// Executes an operation.
+    /// Executes an operation on the volume for the user `cred`.
     async fn run(&self, cred: twin_fs::Cred, op: Op) -> twin_fs::Result<Reply> {
         let id = self.next_id.get();
         self.next_id.set(id + 1);
@@ -187,7 +187,7 @@ impl<F: FileSystem> Server<F> {
         out.len() + 256
     }
 
-    /// The exports.
+    /// The exports of the server, in the order in which they were given.
     pub fn exports(&self) -> &[Export] {
         &self.exports
     }

@@ -76,7 +76,7 @@ enum Stage {
     Report,
     /// The bus gets free for which it waits.
     Free,
-    /// The request completes.
+    /// The end of the request's service: then it completes.
     Finish,
 }
 
@@ -108,7 +108,7 @@ pub(super) struct Engine {
     truth: Option<Platter>,
     faults: Option<Box<Faults>>,
     durability: Option<Durability>,
-    /// Writes completed.
+    /// Number of writes that have completed.
     completions: u64,
     log: Option<WriteLog>,
     /// Called for every request that the device begins to serve.

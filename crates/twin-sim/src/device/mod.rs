@@ -38,7 +38,7 @@ pub struct Served {
     pub kind: IoKind,
     /// First byte on the device.
     pub at: u64,
-    /// Number of bytes.
+    /// Length of the request in bytes.
     pub len: u64,
     /// For whom the request was made.
     pub origin: Origin,

@@ -12,7 +12,7 @@ use crate::Platter;
 pub struct UnstableWrite {
     /// First byte on the device.
     pub at: u64,
-    /// Number of bytes.
+    /// Length of the write in bytes.
     pub len: u64,
     /// The write had been reported complete.
     pub reported: bool,

@@ -8,7 +8,7 @@ use super::{Fault, FaultPlan, Trigger};
 /// What the disk has to do with a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Serve it normally.
+    /// No fault applies: serve the request normally.
     Serve,
     /// Acknowledge it and do nothing.
     Pretend,

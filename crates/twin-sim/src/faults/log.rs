@@ -157,7 +157,7 @@ pub struct CrashPoints {
 }
 
 impl CrashPoints {
-    /// Applies one event.
+    /// Changes the state of the medium and of its cache as `event` does.
     fn apply(&mut self, event: &Event, write_cache: bool) {
         match event {
             Event::Write { at, len, blocks } => {

@@ -54,7 +54,7 @@ pub struct Kernel<F> {
     kept: RefCell<Kept>,
 }
 
-/// Who asks.
+/// The request of a program on whose behalf the kernel asks the mount.
 #[derive(Clone)]
 struct From(Request);
 

@@ -36,7 +36,7 @@ const SECTOR: u32 = 512;
 /// The largest request that a drive takes; a bus may allow less.
 const MAX_IO: u32 = 1 << 20;
 
-/// [`super::Overheads`] in nanoseconds.
+/// The fields of [`super::Overheads`], converted to nanoseconds.
 struct Overhead {
     read_hit: Nanos,
     read_miss: Nanos,

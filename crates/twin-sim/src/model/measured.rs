@@ -51,7 +51,7 @@ impl Spacing {
 /// What was measured of one kind of request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// By size, ascending.
+    /// The measured times, in ascending order of request size.
     pub samples: Vec<Sample>,
     /// When many are in flight.
     pub spacing: Spacing,
@@ -109,9 +109,9 @@ impl Pause {
 pub struct MeasuredFigures {
     /// The largest request, in bytes.
     pub max_io: u32,
-    /// Reads.
+    /// The times of reads.
     pub reads: Times,
-    /// Writes.
+    /// The times of writes.
     pub writes: Times,
     /// Flushes, by the bytes written before.
     pub flushes: Times,

@@ -47,9 +47,9 @@ pub use zone::Zone;
 pub struct Access {
     /// Read, write, flush or discard.
     pub kind: IoKind,
-    /// First byte.
+    /// The first byte, counted from the start of the device.
     pub at: u64,
-    /// Number of bytes.
+    /// Length of the request in bytes.
     pub len: u64,
 }
 

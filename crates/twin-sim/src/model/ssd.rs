@@ -30,7 +30,7 @@ const SECTOR: u32 = 512;
 /// The figures of an SSD.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SsdFigures {
-    /// Number of channels.
+    /// Number of channels, which transfer data at the same time.
     pub channels: u32,
     /// Chips on a channel.
     pub chips: u32,

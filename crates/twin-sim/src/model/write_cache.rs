@@ -40,7 +40,7 @@ pub(super) struct WriteCache {
     reorders: bool,
     /// By first sector; extents neither overlap nor touch.
     waiting: BTreeMap<u64, Extent>,
-    /// Sectors that wait.
+    /// Number of sectors that are not on the medium yet.
     sectors: u64,
     /// The sweep that was taken last, and when it ends: it occupies the cache until then.
     under_way: Option<(Sweep, Time)>,

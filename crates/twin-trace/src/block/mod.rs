@@ -187,7 +187,7 @@ mod tests;
 
 /// What a line of a text format is.
 enum Parsed {
-    /// A request.
+    /// A request to the traced device.
     Request(BlockRequest),
     /// A request whose blocks are durable when it is answered.
     Durable(BlockRequest),

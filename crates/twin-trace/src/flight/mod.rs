@@ -51,9 +51,9 @@ pub enum FlightRecord {
     /// The run's event digest when all ready tasks had run and before the driver parked. The last
     /// one closes the run; earlier ones help to find the point at which a repetition diverges.
     Digest {
-        /// [`EventDigest::value`].
+        /// The value of the digest, [`EventDigest::value`].
         value: u64,
-        /// [`EventDigest::events`].
+        /// The number of events in it, [`EventDigest::events`].
         events: u64,
     },
 }
@@ -61,17 +61,18 @@ pub enum FlightRecord {
 /// A piece of the data that a read returned.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
-    /// This many zeros.
+    /// Zeros, this many bytes.
     Zero(u32),
-    /// These bytes.
+    /// The bytes themselves, which are kept in full.
     Bytes(Bytes),
-    /// A stamp.
+    /// The stamp that stands for user data.
     Stamp(Stamp),
     /// This many bytes of user data that were not kept.
     Dropped {
         /// The number of bytes.
         len: u32,
-        /// Their [`Block::crc32c`].
+        /// The checksum of the bytes, [`Block::crc32c`], by which a repetition is held against
+        /// them.
         crc: u32,
     },
 }

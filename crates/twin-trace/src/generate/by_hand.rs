@@ -23,15 +23,15 @@ use crate::stream::Source;
 const BEFORE_PLAYING: Nanos = 15 * SECS;
 /// Most bytes of a file.
 const LARGEST: f64 = (1u64 << 40) as f64;
-/// The longest pause.
+/// The longest pause that can be described, 1,000 days, in nanoseconds.
 const LONGEST: f64 = (1000 * 24 * 3600 * SECS) as f64;
 
 /// A group of clients that do the same.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Its name.
+    /// The name of the group, as the file has it.
     pub name: String,
-    /// Number of clients.
+    /// Number of clients in the group.
     pub clients: u64,
     /// Files of each client at the start.
     pub files: u64,
@@ -43,7 +43,7 @@ pub struct Group {
     pub length: Distribution,
     /// The rank of the file that an operation chooses; ranks beyond the files begin again.
     pub popularity: Distribution,
-    /// Time between bursts.
+    /// The time between two bursts of a client.
     pub think: Distribution,
     /// Operations of a burst.
     pub burst: Distribution,
@@ -60,7 +60,7 @@ pub struct Group {
 /// What a client does to a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Reads it all.
+    /// Reads a file from its beginning to its end.
     ReadWhole,
     /// Reads a part, anywhere.
     Read,
@@ -72,7 +72,7 @@ pub enum Kind {
     Append,
     /// Makes a new one and writes it.
     Create,
-    /// Removes it.
+    /// Removes the file from its directory.
     Delete,
     /// Looks at its attributes.
     Stat,
@@ -113,9 +113,9 @@ impl Kind {
 /// A workload by hand.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Its name.
+    /// The name of the workload.
     pub name: String,
-    /// Its groups.
+    /// The groups of clients, in the order of the file.
     pub groups: Vec<Group>,
 }
 
@@ -133,9 +133,9 @@ pub struct Tally(BTreeMap<(usize, &'static str), (u64, f64)>);
 /// A figure that was asked for beside what was drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drawn {
-    /// The group.
+    /// The name of the group.
     pub group: String,
-    /// What was drawn.
+    /// The figure that was drawn, in words.
     pub what: &'static str,
     /// What was asked, as it was written.
     pub asked: String,

@@ -13,11 +13,11 @@ use super::Zipf;
 /// What the values of a distribution are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measured {
-    /// Bytes: `4K`.
+    /// A number of bytes, such as `4K`.
     Bytes,
     /// Times, in nanoseconds: `50ms`.
     Time,
-    /// Plain numbers.
+    /// A number without a unit.
     Number,
 }
 
@@ -31,10 +31,10 @@ impl Measured {
     }
 }
 
-/// A distribution.
+/// A distribution of values, with the text that describes it.
 #[derive(Clone, Debug)]
 pub struct Distribution {
-    /// Its text.
+    /// The text from which it was read.
     pub text: String,
     /// What its values are.
     pub measured: Measured,
@@ -115,7 +115,7 @@ impl Distribution {
         }
     }
 
-    /// Its mean.
+    /// The mean of the distribution.
     pub fn mean(&self) -> f64 {
         match &self.law {
             Law::Constant(value) => *value,

@@ -41,7 +41,7 @@ pub struct Kind {
 /// What a generated workload takes the place of, because it is not to be had.
 #[derive(Clone, Copy)]
 pub struct StandsFor {
-    /// What it is.
+    /// The workload that is not to be had.
     pub what: &'static str,
     /// What was published of it.
     pub published: fn() -> &'static [Published],
@@ -49,9 +49,9 @@ pub struct StandsFor {
 
 /// A published figure of something that a workload stands for.
 pub struct Published {
-    /// What it is.
+    /// The figure, in words.
     pub what: &'static str,
-    /// Its unit.
+    /// The unit of the figure.
     pub unit: &'static str,
     /// The smallest and the largest value that was measured.
     pub range: (f64, f64),
@@ -72,7 +72,7 @@ pub fn stands_for(text: &str) -> Result<Option<StandsFor>, SettingsError> {
     Ok(REGISTRY.get(Named::parse(text)?.name)?.stands_for)
 }
 
-/// All workloads.
+/// All generated workloads, by name.
 pub static REGISTRY: Registry<Kind> = Registry::new(
     "workload",
     &[

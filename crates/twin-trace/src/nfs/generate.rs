@@ -54,7 +54,7 @@ const SECTOR_BYTES: u32 = 512;
 const BLOCK_SECTORS: u32 = BLOCK_BYTES / SECTOR_BYTES;
 /// The share of new files that are created together with another.
 const TWINS: f64 = 0.01;
-/// Number of clients.
+/// Number of clients that take part.
 const CLIENTS: u64 = 90;
 /// Number of recently used files, to which most accesses go.
 const RECENT: usize = 500;

@@ -60,7 +60,7 @@ impl Again {
     }
 }
 
-/// All foreign formats.
+/// All formats of other programs that are read, by name.
 pub static REGISTRY: Registry<Format> = Registry::new(
     "trace format",
     &[netbench::FORMAT, strace::FORMAT, checkins::REWRITES, checkins::CHECKOUTS, blocks::FORMAT],

@@ -27,7 +27,7 @@ pub(super) struct Tree {
 /// What is known of an inode.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Inode {
-    /// Length in bytes.
+    /// Length of the file in bytes.
     pub(super) size: u64,
     /// References that the client holds.
     refs: u64,

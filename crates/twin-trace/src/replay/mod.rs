@@ -153,7 +153,7 @@ pub enum ReplayError {
     Populate {
         /// The name of the file.
         name: Name,
-        /// The error.
+        /// The error of the operation that should have created it.
         error: FsError,
     },
 }

@@ -118,7 +118,7 @@ impl File {
 /// The check or update at the end of an operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Ticket {
-    /// Nothing.
+    /// There is nothing to check or update.
     #[default]
     None,
     /// A read of a file that no operation was changing.

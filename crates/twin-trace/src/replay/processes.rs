@@ -155,7 +155,7 @@ pub(super) struct Base {
     pub(super) waited: bool,
 }
 
-/// The rules' state.
+/// What the rules have to know of each process and file.
 pub(super) struct Processes {
     marks: Vec<Mark>,
     users: FixedMap<Key, Users>,

@@ -88,7 +88,7 @@ pub(super) fn op(text: &str) -> OpWord {
     }
 }
 
-/// A truth value.
+/// Reads a truth value in one of its usual notations.
 pub(super) fn truth(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "t" | "yes" | "y" => Some(true),

@@ -7,7 +7,7 @@ use twin_rt::Nanos;
 use super::answers::Failure;
 use super::args::{FdPath, descriptor, field, has_flag, mode_of, unsigned};
 
-/// A finished call.
+/// A system call that has ended, with its arguments and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     /// The process; `None` if the line has none.

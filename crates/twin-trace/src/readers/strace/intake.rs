@@ -15,7 +15,7 @@ use super::world::{Step, Stop};
 use crate::record::Record;
 
 impl Maker {
-    /// Takes a line.
+    /// Takes the next line of the output of strace.
     pub(super) fn take(&mut self, line: u64, said: &Said) {
         self.line = line;
         match said {

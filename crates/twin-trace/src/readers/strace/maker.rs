@@ -213,7 +213,7 @@ impl Maker {
         }
     }
 
-    /// The working directory.
+    /// The working directory of process `pid`.
     pub(super) fn cwd(&mut self, pid: u32) -> Step<Ino> {
         match self.processes.cwd(pid) {
             Cwd::At(dir) => Ok(*dir),

@@ -90,7 +90,7 @@ struct Strace {
 }
 
 enum State {
-    /// Nothing was read.
+    /// No line was read yet.
     New,
     Reading(Box<Second>),
     /// The end, or an error, was told.

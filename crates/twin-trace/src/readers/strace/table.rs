@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 use twin_fs::Ino;
 
-/// An open file.
+/// A file that processes have open, perhaps by several descriptors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenFile {
     pub(super) ino: Ino,
@@ -73,7 +73,7 @@ pub(super) struct Shared {
     pub(super) cwd: bool,
 }
 
-/// All processes.
+/// The processes of the trace, with their descriptors and directories.
 #[derive(Default)]
 pub(super) struct Processes {
     processes: BTreeMap<u32, Process>,
@@ -182,7 +182,7 @@ impl Processes {
         Some(self.table(pid)?.get(&fd)?.slot)
     }
 
-    /// An open file.
+    /// The open file with this number.
     pub(super) fn file(&mut self, file: usize) -> Option<&mut OpenFile> {
         self.files.values.get_mut(file)?.as_mut()
     }
