@@ -12,7 +12,7 @@ use twin_trace::{Header, Kind, Outcome, Traits};
 use crate::map::{FileKind, VolumeMap};
 use crate::queue::{Queue, Steps, source_by_steps};
 
-/// Times of files are rounded down to one of so many.
+/// Times of files are rounded down to one of this many instants.
 const SESSIONS: i64 = 2048;
 /// The most bytes of a write.
 const PIECE: u64 = 1 << 20;

@@ -65,7 +65,7 @@ impl Score {
 pub struct SizeClass(u32);
 
 impl SizeClass {
-    /// The class of files with so many blocks.
+    /// The class of files with `blocks` blocks.
     pub fn of(blocks: u64) -> SizeClass {
         SizeClass(blocks.max(1).next_power_of_two().trailing_zeros())
     }

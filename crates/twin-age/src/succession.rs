@@ -20,7 +20,7 @@ use twin_trace::{Header, Kind, Outcome, Traits};
 use crate::map::{FileKind, FileMap, VolumeMap};
 use crate::queue::{Queue, Steps, source_by_steps};
 
-/// The files of the first snapshot are made in so many seconds.
+/// The files of the first snapshot are created within this many seconds.
 const FIRST_S: i64 = 86_400;
 /// The most bytes of a write.
 const PIECE: u64 = 1 << 20;

@@ -302,7 +302,7 @@ pub struct ServiceBounds {
 }
 
 impl ServiceBounds {
-    /// The longest that so many requests of together so many bytes take, in nanoseconds.
+    /// The longest time in nanoseconds that `requests` requests with `bytes` bytes in all can take.
     pub fn worst_ns(&self, requests: u64, bytes: u64) -> Nanos {
         let moving = u128::from(bytes) * u128::from(SECS) / u128::from(self.bytes_per_s.max(1));
         let moving = Nanos::try_from(moving).unwrap_or(Nanos::MAX);

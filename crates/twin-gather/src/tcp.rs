@@ -20,7 +20,7 @@ pub const KEEP: usize = 256 << 10;
 const LONGEST: u32 = 16 << 20;
 /// The shortest: a reply with nothing in it.
 const SHORTEST: u32 = 24;
-/// Data is given up as missing when so many bytes behind it have been captured.
+/// Missing data is given up when this many bytes behind it have been captured.
 const HELD_BYTES: usize = 4 << 20;
 /// Data is given up as missing when it has not come for this time after what lies behind it, in nanoseconds:
 /// longer than the retransmission timeouts of connections that live.
@@ -340,7 +340,7 @@ impl Records {
         (self.left, self.last) = (len, last);
     }
 
-    /// Counts bytes of the fragment, of which there are at least so many left.
+    /// Counts `bytes` bytes of the fragment, which has at least that many left.
     fn pass(&mut self, bytes: usize, take: &mut dyn FnMut(&[u8])) {
         self.left -= bytes as u32;
         if self.left == 0 && self.last {

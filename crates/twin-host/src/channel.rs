@@ -164,8 +164,8 @@ impl Listening {
         Ok(())
     }
 
-    /// Lets nobody in for a while: a connection for which there is no descriptor stays where it is, and would
-    /// be reported without end.
+    /// Accepts nobody for a while: a connection for which there is no descriptor stays in the
+    /// queue, and would be reported again and again.
     fn pause(&self) {
         self.watch.take();
         let (me, rt) = (Weak::clone(&self.me), self.host.rt().clone());

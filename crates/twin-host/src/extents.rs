@@ -30,7 +30,7 @@ pub struct Walked {
     pub size: u64,
     /// When the walk began, in seconds since 1970.
     pub now_s: i64,
-    /// Its block groups, where they can be told from its kind.
+    /// The block groups of the file system, if its kind shows where they are.
     pub areas: Vec<Range<u64>>,
     /// The free ranges in bytes; `None` where the kernel does not tell.
     pub free: Option<Vec<Range<u64>>>,
@@ -117,11 +117,12 @@ const SYSTEMS: [(u64, &str); 8] = [
     (0x6969, "nfs"),
 ];
 
-/// The map of all files below a directory. `keep_on` is told the number of files now and then, and
-/// ends the walk by returning false.
+/// The map of all files below a directory. `keep_on` is called with the number of files now and
+/// then, and ends the walk by returning false.
 ///
 /// # Errors
-/// If the file system does not tell where files are, or the directory cannot be read.
+///
+/// If the file system does not report where files are, or the directory cannot be read.
 pub fn map(dir: &Path, keep_on: &dyn Fn(u64) -> bool) -> Result<Walked, ExtentsError> {
     let host = |errno| ExtentsError::Host(dir.into(), errno);
     let root = open_dir(None, dir.as_os_str().as_encoded_bytes()).map_err(host)?;
@@ -165,8 +166,8 @@ pub fn map(dir: &Path, keep_on: &dyn Fn(u64) -> bool) -> Result<Walked, ExtentsE
     Ok(walked)
 }
 
-/// Block groups of ext4: as many blocks as a block has bits, which mke2fs chooses unless told
-/// otherwise. Blocks of 1 KiB have one for the boot sector before the first group.
+/// The block groups of ext4, which have as many blocks as a block has bits; mke2fs chooses this
+/// size by default. With blocks of 1 KiB, one block for the boot sector precedes the first group.
 fn ext4_groups(block_size: u32, size: u64) -> Vec<Range<u64>> {
     let group = u64::from(block_size) * u64::from(block_size) * 8;
     let first = if block_size == 1024 { 1024 } else { 0 };

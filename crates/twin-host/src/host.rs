@@ -206,10 +206,11 @@ impl Host {
         (self.core.completions.get(), unfinished)
     }
 
-    /// Starts a thread that ends the process if this thread computes without end. It runs until the
-    /// guard is dropped.
+    /// Starts a thread that ends the process if this thread computes for too long without an end.
+    /// It runs until the guard is dropped.
     ///
     /// # Errors
+    ///
     /// If the thread cannot be started.
     pub fn guard(&self, words: &Words) -> io::Result<Guard> {
         Guard::start(Arc::clone(&self.core.pulse), words)

@@ -26,7 +26,8 @@ const DATA_BESIDE: u64 = 64 << 20;
 /// # Errors
 /// The first limit that would end it, with the remedy.
 pub fn take_limits(memory: u64) -> Result<(), String> {
-    // Those that are only raised: what exceeds them is an error that is told, and ends nothing.
+    // These limits are only raised: exceeding one of them gives an error and does not end the
+    // process.
     for resource in [Resource::Fsize, Resource::Memlock, Resource::Nproc] {
         raised(resource, None);
     }

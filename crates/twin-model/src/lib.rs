@@ -59,7 +59,7 @@ use twin_fs::{
     Timestamp, VolumeStat, mode,
 };
 
-/// What a model is told about the volume that it stands for.
+/// The properties of the volume that a model stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Bytes of a block: the grain of stamps, holes and `Attr::blocks`.
@@ -181,7 +181,7 @@ impl ModelFs {
         }
     }
 
-    /// What it was told about its volume.
+    /// The properties of the volume that the model stands for.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -345,7 +345,7 @@ impl ModelFs {
         all.into_iter().filter(|ino| !self.has_same(before, *ino)).collect()
     }
 
-    /// True if a number stands in for one that no reply has told yet.
+    /// True if `ino` stands for an inode number that no reply has shown yet.
     pub fn is_stand_in(ino: Ino) -> bool {
         ino >= PROVISIONAL
     }

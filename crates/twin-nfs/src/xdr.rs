@@ -26,10 +26,11 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// The next `len` bytes, without their padding, which is skipped.
+    /// The next `len` bytes; their padding is skipped.
     ///
     /// # Errors
-    /// If there are not so many.
+    ///
+    /// If fewer bytes are left.
     pub fn fixed(&mut self, len: usize) -> Result<&'a [u8], Garbage> {
         let padded = len.checked_next_multiple_of(4).ok_or(Garbage)?;
         let end = self.at.checked_add(padded).ok_or(Garbage)?;

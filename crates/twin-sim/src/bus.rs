@@ -113,9 +113,9 @@ pub struct Protocol {
 /// What a device wants the bus for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tenancy {
-    /// The host sends a command, with so many bytes of data behind it.
+    /// The host sends a command, followed by this many bytes of data.
     Command(u64),
-    /// A disk sends so many bytes of data and the end of its command.
+    /// A disk sends this many bytes of data, and reports the end of its command.
     Data(u64),
     /// A disk sends the end of a command.
     Status,

@@ -8,7 +8,7 @@ use crate::error::TraceError;
 use crate::record::{Outcome, Record, Transfer};
 use crate::stream::Source;
 
-/// A file of less than so many bytes is small.
+/// A file of fewer bytes than this is small.
 const SMALL: u64 = 10 * 1000;
 /// An open of less than this is brief.
 const BRIEF_NS: Nanos = SECS / 4;

@@ -317,8 +317,8 @@ impl<W: Write> FrameWriter<W> {
         Ok(self.out.flush()?)
     }
 
-    /// What is left when a frame could not be written; the last whole one ended at this time and
-    /// after so many requests.
+    /// The state after a frame that could not be written: the output, the time at which the last
+    /// whole frame ended, and the number of requests up to there.
     pub(crate) fn broken(self, at_ns: Nanos, request: u64) -> (W, u64, Vec<u8>) {
         let FrameWriter { out, written, frames, compressor, .. } = self;
         let mut last =

@@ -35,7 +35,7 @@ pub struct Recorder<F, W: Write> {
     on_end: RefCell<Option<OnEnd<W>>>,
 }
 
-/// Who is told that a recording has ended before its time.
+/// Called when a recording has ended early because of an error.
 type OnEnd<W> = Box<dyn FnOnce(Ended<W>)>;
 
 /// Figures of a recording.
@@ -82,7 +82,7 @@ struct Life {
 struct Log<W: Write> {
     writer: Option<Writer<W>>,
     error: Option<TraceError>,
-    /// What is left of the trace that could not be written, until somebody is told.
+    /// The rest of a trace that could not be written, until it is reported.
     ended: Option<Ended<W>>,
     start: Time,
     recorded: Recorded,
@@ -503,7 +503,7 @@ mod tests {
         }
     }
 
-    /// A disk with room for so many bytes, which takes of a write what fits.
+    /// A disk with room for a number of bytes; a write that does not fit is written in part.
     struct Small {
         bytes: Vec<u8>,
         room: usize,

@@ -1,27 +1,31 @@
-//! The same in kind again: what was recorded, as it would go on from the state to which it led.
+//! Continues a recorded workload: makes the next period of the same kind, for the volume as the
+//! recording left it.
 //!
-//! Contract: [`again`] takes a recording and the map of the volume as the recording left it, and gives
-//! the workload of the next period of the same length as a trace, to be replayed on that volume. A recording that is
-//! repeated as it is fails there: what it makes exists, what it removes is gone. So each name of the recording
-//! is given a name of the volume:
+//! Contract: [`again`] takes a recording and the map of the volume at its end, and returns the next
+//! period, of the same length, as a trace to replay on that volume. The recording itself could not
+//! be replayed there: files that it creates exist already, and files that it removes are gone. So
+//! each name of the recording is mapped to a name of the volume:
 //!
-//! - A name that leads to something when the recording comes to it must lead to something of the same
-//!   kind on the volume, and one that leads to nothing to nothing. Where that is so already, the
-//!   name stays: temporary files come and go again, a file that is replaced by a new version is
-//!   replaced again, a log is rotated again.
-//! - A name that is made, and is taken now, gets a free name beside. All that the recording does to the
-//!   new file falls on the new one.
-//! - A name that is removed, or moved away, and is gone now gets a successor of its
-//!   kind (`Heirs::pick` in the module `now`): in the same directory one that is as old as what was
-//!   removed was then, or else what the recording left behind of the nearest size.
-//! - A directory that is removed is emptied first, as whoever removed it did.
-//! - What was added to a file from before is added at its end as it is now, until the recording makes the file
-//!   shorter; what was overwritten is overwritten in place.
-//! - What has nothing to fall on is left out and counted; so is what failed in the recording, unless it
-//!   only looked. Attributes are removed only if they were set before.
+//! - A name that exists when the recording uses it must lead to a file of the same kind on the
+//!   volume, and a name that does not exist must lead to nothing. Where that is so already, the
+//!   name stays the same: temporary files come and go again, a file that was replaced by a new
+//!   version is replaced again, a log is rotated again.
+//! - A name that the recording creates, and that is taken now, gets a free name beside it. All
+//!   further operations of the recording on the new file go to the new name.
+//! - A file that the recording removes or moves away, and that is gone now, is replaced by a file
+//!   of its kind, its *heir* (`Heirs::pick` in the module `now`): in the same directory a file that
+//!   is as old now as the removed one was then, or else the file of nearest size that the recording
+//!   left behind.
+//! - A directory that is removed is emptied first, as its remover did.
+//! - Data that was appended to a file from before the recording is appended at its present end,
+//!   until the recording makes the file shorter; overwriting overwrites in place.
+//! - Operations whose file no longer exists are skipped and counted. So are operations that failed
+//!   in the recording, unless they only looked. Attributes are removed only if they were set
+//!   before.
 //!
-//! Every change that is kept is checked against a model of the volume's names, so no operation of the trace
-//! fails on the volume except for want of room. The same recording, map and seed give the same trace.
+//! Every remaining change is checked against a model of the volume's names, so no operation of the
+//! trace fails on the volume, except for lack of space. The same recording, map and seed give the
+//! same trace.
 
 mod now;
 mod recorded;
@@ -39,7 +43,7 @@ use self::recorded::{
 };
 use crate::map::VolumeMap;
 
-/// The kernel writes pages of so many bytes.
+/// Size of the pages in which the kernel writes, in bytes.
 const PAGE: u64 = 4096;
 /// The deepest directory that is followed: more than any path has.
 const DEEPEST: usize = 4096;

@@ -17,7 +17,7 @@ const NEW: Key = 1 << 63;
 /// The deepest directory that is followed: more than any path has.
 const DEEPEST: usize = 4096;
 
-/// Of so many files older and younger than what is wanted the one of the nearest size is taken.
+/// Among this many older and this many younger files, the one of the nearest size is chosen.
 const NEAR: usize = 4;
 
 /// What is known of a file.
@@ -156,7 +156,7 @@ impl Now {
 
 /// Files that take the places of others. See [`Heirs::pick`].
 pub(super) struct Heirs {
-    /// Files that are not to be had: the recording has changed them, or they are successors already.
+    /// Files that cannot be chosen: the recording has changed them, or they are heirs already.
     taken: FixedSet<Key>,
     /// What the recording made and left behind, in the order in which it was made.
     left: FixedMap<Key, u64>,
@@ -168,7 +168,7 @@ pub(super) struct Heirs {
     rng: Rng,
 }
 
-/// What has to have a successor.
+/// A removed file that needs an heir.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     /// The directory in which the successor is made.

@@ -245,12 +245,12 @@ fn changes(op: &Op) -> bool {
     )
 }
 
-/// Which part of a recording is meant.
+/// The part of a recording that is continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Only what was asked in so many nanoseconds before the last request.
+    /// Only the requests of this many nanoseconds before the last one.
     pub last_ns: Option<Nanos>,
-    /// Only the first so many requests.
+    /// Only this many requests, from the first on.
     pub requests: Option<u64>,
 }
 

@@ -135,7 +135,8 @@ impl Claim {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let same = match open_file(&node, flags, Mode::empty()) {
                 Ok(fd) => loop_status(&fd).is_some_and(|status| status.is_over(file)),
-                // Whoever may not open it is told by its name, and by what is mounted from it.
+                // This process may not open the device, so its name and the mounts from it have to
+                // do.
                 Err(_) => backing_is(&name, file) && is_mounted(&name),
             };
             if !same {

@@ -205,8 +205,8 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if !self.gone {
-            // The deputy may not know the mount yet. It is not waited for without end, because the
-            // kernel may send us writes first, which this thread does not answer.
+            // The deputy may not know the mount yet. We wait for it only for a limited time,
+            // because the kernel may first send us writes that this thread does not answer.
             if let Some((place, _)) = self.place("") {
                 let _ = self.deputy.ask_and_wait(&Errand::Know(place), DROP_PATIENCE);
                 let _ = self.deputy.ask_and_wait(&Errand::Detach, DROP_PATIENCE);

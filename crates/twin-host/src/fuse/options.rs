@@ -22,11 +22,11 @@ pub struct SessionOptions {
     /// reported at those moments. Use it with [`coarse_time`](crate::HostOptions::coarse_time);
     /// without, small files cost one more request.
     pub writeback_cache: bool,
-    /// Execute opens and releases. Otherwise the kernel is told once that opens need no request,
-    /// which saves up to three requests for each file; only references then keep inodes alive.
+    /// Execute opens and releases. Otherwise the kernel learns once that opens need no request,
+    /// which saves up to three requests for each file; then only references keep inodes alive.
     pub count_opens: bool,
-    /// Serve extended attributes. Otherwise the kernel is told once that there are none, which
-    /// saves a request at the first write to each file.
+    /// Serve extended attributes. Otherwise the kernel learns once that there are none, which saves
+    /// a request at the first write to each file.
     pub xattrs: bool,
     /// Only this mount changes the volume, so that the kernel may keep cached data between opens
     /// without looking for changes.

@@ -64,7 +64,7 @@ impl Gate {
             let (flags, key) = (event.flags, event.data.u64());
             match key {
                 LISTENERS.. => Socket::Incoming,
-                // These come whatever is watched for, and without end.
+                // The kernel reports these whatever is watched for, and again and again.
                 _ if flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP) => {
                     Socket::Broken(key)
                 }
@@ -142,7 +142,8 @@ impl Sockets for TcpSockets {
                     }
                     Err(error) if is_of_one(&error) => {}
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    // No descriptor, no memory: the connection stays in the queue and is reported without end.
+                    // Without a descriptor or memory the connection stays in the queue and is
+                    // reported again and again.
                     Err(_) => return Accepted::Failed,
                 }
             }

@@ -25,7 +25,7 @@ pub(super) struct Node {
     pub(super) pages: RefCell<Pages>,
     /// Where it was renamed to when it was removed while it was open.
     pub(super) silly: RefCell<Option<(Ino, Name)>>,
-    /// A loss that no process has been told of.
+    /// A loss of data that has not been reported to any process yet.
     pub(super) error: RefCell<Option<FsError>>,
     /// Whose data is written behind.
     pub(super) writer: RefCell<Cred>,
@@ -111,7 +111,7 @@ impl Node {
         *self.attr.borrow_mut() = None;
     }
 
-    /// The loss that no process has been told of, which is told now.
+    /// Reports the loss of data that has not been reported yet, once.
     pub(super) fn take_error(&self) -> Result<()> {
         self.error.borrow_mut().take().map_or(Ok(()), Err)
     }

@@ -15,7 +15,8 @@ use crate::record::{FRAGMENTS_MAX, LAST, RECORD_MAX};
 
 /// Bytes of a reply besides its own: its place in the queue and in the allocator.
 const REPLY_OVERHEAD: usize = 64;
-/// So many bytes that leave or come are progress; a reply or a record to its end is too.
+/// A client makes progress when this many bytes have come or left, or when a record or a reply is
+/// complete.
 const PROGRESS_BYTES: usize = 64 << 10;
 /// The most pieces that are sent at once.
 const PIECES: usize = 64;
@@ -82,7 +83,7 @@ pub(super) struct Connection {
     replied: bool,
     /// It has taken all replies before it sent more: what it sent first says nothing of that.
     pub(super) has_taken: bool,
-    /// The client has been told that nothing more is sent.
+    /// The client knows that nothing more will be sent.
     pub(super) told: bool,
     /// The socket takes nothing for now.
     pub(super) full: bool,

@@ -10,19 +10,20 @@ use super::{Action, Bounds, Figures, FrontStats, Input, Steps, cost};
 use crate::export::Peer;
 use crate::record::RECORD_MAX;
 
-/// So many records of a connection are executed in a row.
+/// At most this many records of one connection are executed in a row.
 const QUANTUM: usize = 16;
-/// What is no more than this is taken of common room at once, if nobody waits for any.
+/// Requests for no more than this much common memory are granted at once, if nobody waits for
+/// memory.
 const AT_ONCE_BYTES: usize = 32 << 10;
-/// The most bytes that one read takes.
+/// The most bytes that one read from a socket takes.
 const READ_BYTES: usize = 256 << 10;
-/// Classes of those who wait for common room, see [`Machine::class`].
+/// The number of classes of connections that wait for common memory, see [`Machine::class`].
 const CLASSES: usize = 5;
-/// So many who wait halve the time that others may stand still.
+/// Each time this many more connections wait, the time for which others may stand still is halved.
 const CROWD: usize = 32;
-/// The part of this time that is left however many wait.
+/// At least this fraction of that time remains, however many wait.
 const CROWDED: u64 = 16;
-/// How often slow and idle connections are looked for.
+/// The interval at which slow and idle connections are looked for.
 const SWEEP_NS: Nanos = SECS;
 /// How long no connection is accepted when the host has no descriptor for one.
 const PAUSE_NS: Nanos = 100 * MILLIS;

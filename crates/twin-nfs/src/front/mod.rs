@@ -251,7 +251,7 @@ pub enum Came<'a> {
 /// What an attempt to write brought.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Went {
-    /// So many bytes were taken.
+    /// The socket took this many bytes.
     Bytes(usize),
     /// None are taken for now.
     Full,
@@ -259,13 +259,14 @@ pub enum Went {
     Broken,
 }
 
-/// Sockets that do what they are told. Unknown keys are those of closed connections, and are ignored.
+/// Sockets that act only when they are asked to. Calls with the key of a closed connection do
+/// nothing.
 pub trait Sockets {
     /// What happens next at the sockets that are watched.
     fn poll_event(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Socket>;
     /// Accepts a connection and gives it a key. It is not watched yet.
     fn accept(&mut self) -> Accepted;
-    /// Reads at most so many bytes.
+    /// Reads at most `most` bytes.
     fn read(&mut self, key: u64, most: usize) -> Came<'_>;
     /// Writes as many bytes of `pieces` as the socket takes without waiting.
     fn write(&mut self, key: u64, pieces: &[&[u8]]) -> Went;

@@ -15,7 +15,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A pool of so many bytes, for so many connections with a share each.
+    /// A pool of `total` bytes for `connections` connections, each of which owns `share` bytes.
     pub(super) fn new(total: usize, share: usize, connections: usize) -> Pool {
         let limit = total.saturating_sub(share.saturating_mul(connections));
         Pool { share, limit, common: 0, held: 0 }

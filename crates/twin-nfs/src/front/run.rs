@@ -18,7 +18,7 @@ use crate::server::Server;
 const ACCEPTS: usize = 16;
 /// The most reads in a row, for the rest of a record.
 const READS: usize = 8;
-/// So many events of sockets pass before a record has its turn that waits for one.
+/// A record that waits for its turn gets it after this many events of sockets.
 const EVENTS: usize = 16;
 
 /// What the tasks of calls and the owner of a front tell it.
@@ -28,7 +28,7 @@ enum Told {
     GiveUp,
 }
 
-/// What was told and not taken yet. Neither cell is borrowed while anything else runs.
+/// Messages to the run that it has not taken yet. No cell is borrowed while other code runs.
 #[derive(Default)]
 struct Inbox {
     told: RefCell<VecDeque<Told>>,
@@ -131,7 +131,7 @@ struct Run<'a, F, S, M> {
 
 impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // What is told while it runs is taken before it rests.
+        // Messages that arrive while the run works are taken before it rests.
         self.shared.inbox.waker.take();
         loop {
             self.work();
@@ -152,7 +152,7 @@ impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
         self.steps.handle(input, self.shared.rt.now());
     }
 
-    /// Takes what was told and does what is to be done, until nothing is left of either.
+    /// Takes all messages and performs all actions, until none of either is left.
     fn work(&mut self) {
         loop {
             if let Some(action) = self.steps.next_action() {

@@ -280,9 +280,10 @@ impl<F: FileSystem> Server<F> {
         Ok(())
     }
 
-    /// True if what an error says of names and files is in doubt. The memory of a volume is ahead of its
-    /// disk: a file whose removal has not been answered is gone in memory; if the disk fails, its client is
-    /// told so, and after a restart it is there. Nobody may have been told for good that it is not.
+    /// True if an error is in doubt because it says something about names and files. The memory of
+    /// a volume is ahead of its disk: a file whose removal has not been answered yet is gone in
+    /// memory, but if the disk fails, the removal fails, and the file is there after a restart. So
+    /// no client may be told for good that such a file does not exist.
     async fn doubts(&self, handle: &[u8], status: u32) -> bool {
         let fields = handle.try_into().map(crate::handle::parse);
         let volume = fields.ok().and_then(|fields| {

@@ -236,7 +236,7 @@ impl Disk {
         supply.first.max(Time(supply.last.0.saturating_sub(span)))
     }
 
-    /// Time that so many sectors take on the link to the host.
+    /// The time that `sectors` sectors take on the link to the host.
     fn link_ns(&self, sectors: u64) -> Nanos {
         let Some(rate) = self.link_bytes_per_s else { return 0 };
         let ns =

@@ -352,7 +352,7 @@ impl Ssd {
         }
     }
 
-    /// Programs a page of the cache, from `at` on, for which so many pages pass the channel.
+    /// Programs a page of the cache from `at` on; `transfers` pages pass the channel for it.
     fn program(&mut self, at: Time, page: u32, transfers: u32) {
         self.dirty.remove(&page);
         let plane = self.ftl.plane_of(page);

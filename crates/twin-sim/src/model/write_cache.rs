@@ -73,7 +73,7 @@ impl WriteCache {
         self.waiting.is_empty()
     }
 
-    /// True if so many sectors find room at `now`.
+    /// True if the cache has room for `sectors` more sectors at `now`.
     pub(super) fn fits(&self, now: Time, sectors: u64) -> bool {
         let leaving = self.under_way.filter(|(_, end)| *end > now);
         let leaving = leaving.map_or(0, |(sweep, _)| sweep.to - sweep.from);

@@ -43,8 +43,8 @@ pub enum FlightRecord {
     },
     /// Another input from outside, in the host's words ("unmount").
     Command(String),
-    /// From the next park on civil time is so many nanoseconds ahead of the run's; at the start it is
-    /// the same.
+    /// From the next park on, civil time is this many nanoseconds ahead of the run's time. At the
+    /// start both are equal.
     Civil(i64),
     /// The driver let the run continue at this time.
     Park(Time),

@@ -38,10 +38,10 @@ pub struct Kind {
     start: fn(Values, u64) -> Box<dyn Source>,
 }
 
-/// What a generated workload takes the place of, because it is not to be had.
+/// The unavailable workload that a generated one replaces.
 #[derive(Clone, Copy)]
 pub struct StandsFor {
-    /// The workload that is not to be had.
+    /// The name of the unavailable workload.
     pub what: &'static str,
     /// What was published of it.
     pub published: fn() -> &'static [Published],

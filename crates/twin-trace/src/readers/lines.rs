@@ -23,7 +23,7 @@ impl<R: BufRead> Lines<R> {
         Lines::with_longest(input, MAX_LINE)
     }
 
-    /// Lines of which none is longer than so many bytes.
+    /// Reads lines of at most `longest` bytes.
     pub(crate) fn with_longest(input: R, longest: u64) -> Lines<R> {
         Lines { input, line: Vec::new(), number: 0, longest }
     }

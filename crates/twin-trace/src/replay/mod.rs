@@ -119,7 +119,7 @@ pub struct Options {
     /// The clock for latencies. The default is the run's own time, which is exact in a simulation
     /// and coarse on a host.
     pub clock: Option<Clock>,
-    /// Who is told of each operation that has ended.
+    /// Called with each operation that has ended.
     pub listener: Option<Listener>,
     /// The directory of the volume that stands for the workload's root.
     pub root: Ino,

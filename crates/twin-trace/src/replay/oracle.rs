@@ -132,7 +132,7 @@ pub(super) enum Ticket {
 pub(super) enum Change {
     /// These bytes now have this version.
     Put { off: u64, len: u64, version: u64, extends: bool },
-    /// So many bytes behind the end have this version.
+    /// This many bytes behind the end have this version.
     Add { len: u64, version: u64 },
     /// The file has this length.
     Size(u64),

@@ -162,7 +162,7 @@ pub(super) struct Processes {
     sweep_at: usize,
     /// The client that last worked on an inode.
     owners: FixedMap<Ino, u32>,
-    /// The inodes that names lead to, by the hashes of the names, as far as answers told.
+    /// The inodes to which names lead, as far as answers have shown it, by the hashes of the names.
     named: FixedMap<u64, Ino>,
     lives: FixedMap<u32, Life>,
     deaths: Vec<Death>,
@@ -314,7 +314,7 @@ impl Processes {
         known.is_none() && matches!(op, Op::RemoveDir { .. })
     }
 
-    /// Keeps the names, when an answer told of them.
+    /// Remembers the inodes of the names that an answer shows.
     fn learn(&mut self, [name, to]: [u64; 2], verb: Verb, outcome: &Outcome) {
         match (verb, outcome) {
             (_, Outcome::Entry(ino)) => {

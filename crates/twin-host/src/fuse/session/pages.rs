@@ -92,7 +92,7 @@ impl<F: FileSystem> Inner<F> {
         }
     }
 
-    /// True if a client must not be told these attributes before pages of the kernel have come.
+    /// True if the kernel's pages have to come before a client may get these attributes.
     pub(super) fn must_look(&self, expect: Expect, attr: &Attr) -> bool {
         matches!(expect, Expect::Attr | Expect::Statx)
             && !self.fetcher.holds_nothing()

@@ -30,7 +30,7 @@ pub(super) struct Births {
     pub(super) cwd: Option<Vec<u8>>,
     cwd_changed: bool,
     parser: Quick,
-    /// How many births of a process have been used, and how many calls have told of one.
+    /// For each process, how many of its births have been used, and how many calls have shown one.
     done: FixedMap<u32, (usize, usize)>,
 }
 
@@ -51,7 +51,7 @@ impl std::fmt::Debug for Quick {
 }
 
 impl Births {
-    /// Learns from a line. What is damaged is told when it is read again.
+    /// Learns the births in a line. Damage is reported when the line is read again.
     pub(super) fn learn(&mut self, line: &str) {
         if let Some((pid, _)) = line.strip_prefix("[pid").and_then(|rest| rest.split_once(']'))
             && let Ok(pid) = pid.trim().parse()
@@ -90,7 +90,7 @@ impl Births {
         Some((birth.parent.unwrap_or_else(|| self.first()), birth.shared))
     }
 
-    /// A call told of a birth; true if the process has not been seen since it was made.
+    /// A call has shown a birth; true if the process has not been seen since it was created.
     pub(super) fn is_told(&mut self, pid: u32) -> bool {
         let done = self.done.entry(pid).or_default();
         done.1 += 1;

@@ -40,7 +40,7 @@ impl Call {
         unsigned(text)
     }
 
-    /// Why it failed, if an error is told.
+    /// The reason for which the call failed, if strace shows it.
     pub(super) fn failure(&self) -> Option<Failure> {
         let word = self.said.strip_prefix("-1 ").or_else(|| self.said.strip_prefix("? "))?;
         Failure::of(word.split_whitespace().next()?)

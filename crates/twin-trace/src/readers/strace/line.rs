@@ -32,7 +32,7 @@ pub(super) enum Said {
     Note,
     /// The second half of a call whose first is not in the text.
     Half(String),
-    /// So many lines before this one are none of strace.
+    /// The number of lines before this one that are not strace's.
     Output {
         count: u64,
     },

@@ -93,7 +93,7 @@ enum State {
     /// No line was read yet.
     New,
     Reading(Box<Second>),
-    /// The end, or an error, was told.
+    /// The end, or an error, was returned.
     Over(Reading),
 }
 
@@ -192,7 +192,7 @@ fn learn(input: &Again) -> Result<Second, TraceError> {
     }
     let mut maker = Maker::new(World::to_learn(), births.clone(), false);
     let mut text = Text::new(input)?;
-    // What is damaged is told when it is read again.
+    // Damage is reported when the text is read again.
     while let Ok(Some(said)) = text.next() {
         maker.take(text.lines.number(), &said);
     }

@@ -80,7 +80,7 @@ impl Maker {
         Ok(())
     }
 
-    /// What a call told of a file.
+    /// Applies what the result of a call shows about a file.
     fn told(&mut self, ino: Ino, call: &Call) {
         if let Some(kind) = call.says_kind()
             && !(self.world.is_kind(ino, kind) && self.agrees(ino, kind))
@@ -210,7 +210,7 @@ impl Maker {
             RenameMode::Replace
         };
         if call.result.is_none() {
-            // Which of the two names was missing is not told.
+            // The error does not show which of the two names was missing.
             return Err(Stop::Failed);
         }
         let way = Way { is_there: true, follow: false };

@@ -19,7 +19,7 @@ pub(super) struct OpenFile {
     pub(super) appends: bool,
     /// It has an open of its own to release.
     pub(super) is_open: bool,
-    /// The latest path that was told of it, as a hash.
+    /// The latest path that was shown for it, as a hash.
     pub(super) path: u64,
     /// The number of descriptors.
     pub(super) descriptors: u64,

@@ -35,7 +35,7 @@ pub(super) enum Stop {
     Failed,
     /// It looked for a name that there is not, which is an operation.
     Absent,
-    /// It cannot be told what it does; the reason.
+    /// Its effect cannot be known, for this reason.
     Left(&'static str),
 }
 
@@ -327,7 +327,7 @@ impl World {
         }
     }
 
-    /// The target of a symbolic link is told.
+    /// A call shows the target of a symbolic link.
     pub(super) fn links_to(&mut self, ino: Ino, target: &[u8]) {
         let before = self.tree.inode(ino);
         if !self.is_kind(ino, mode::SYMLINK) || self.links.contains_key(&ino) {
@@ -345,8 +345,8 @@ impl World {
         }
     }
 
-    /// Calls went through a symbolic link before it was known to be one: what it leads to existed before,
-    /// and what they told of the link is true of that.
+    /// Calls went through a symbolic link before it was known to be one: its target existed before,
+    /// and what the calls have shown is true of the target.
     fn target_existed(&mut self, dir: Ino, target: &[u8], told: Inode) {
         let way = Way { is_there: true, follow: true };
         let Ok(Target::Name(dir, name)) = self.walk(dir, target, way) else { return };
