@@ -64,7 +64,8 @@ impl Buf {
         Buf { storage, start: 0, len, home: None }
     }
 
-    /// The same bytes without wasted memory: a small aligned buffer is copied to one of its size.
+    /// Returns the same bytes without wasted memory: a small aligned buffer is copied into one of
+    /// its size.
     pub fn compact(self) -> Buf {
         if self.len < ALIGNED_FROM && self.storage.len() > self.len {
             Buf::copy_of(&self)
@@ -326,7 +327,7 @@ mod tests {
         };
         drop([pool.take(400_000), pool.take(400_000)]);
         assert_eq!(all(&pool), 2 * (400_000 + ALIGN - 1));
-        // Of another length: one of the two has to go.
+        // A buffer of another length is needed, so one of the two kept ones has to go.
         let small = pool.take(150_000);
         let other = pool.take(150_000);
         assert!(all(&pool) <= 1 << 20, "{}", all(&pool));

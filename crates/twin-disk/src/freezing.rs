@@ -35,7 +35,7 @@ pub enum Unfrozen {
     Busy,
     /// More was overwritten than was to be kept.
     Overrun,
-    /// What was to be overwritten could not be read.
+    /// A block that was to be overwritten could not be read, so its old content is lost.
     Unreadable,
 }
 
@@ -54,7 +54,7 @@ impl fmt::Display for Unfrozen {
 
 impl std::error::Error for Unfrozen {}
 
-/// What has been overwritten since an instant.
+/// The old content of everything that was overwritten since the freeze.
 struct Kept {
     /// The old content, by the number of the grain.
     old: BTreeMap<u64, Block>,
@@ -267,7 +267,7 @@ impl Inner {
         for (nth, grain) in grains.clone().enumerate() {
             let from = nth * self.grain as usize;
             let piece = gather(&old, from, (self.grain as usize).min(len - from));
-            // What another write has kept meanwhile is older.
+            // Content that another write has kept meanwhile is older, so it stays.
             kept.old.entry(grain).or_insert(piece);
         }
     }

@@ -130,7 +130,7 @@ fn caller(flavor: u32, body: &[u8]) -> Caller {
     (flavor == 1).then(|| system(Xdr::new(body))).flatten().unwrap_or_default()
 }
 
-/// Who talks to whom about which call.
+/// Identifies a call: its client, its server and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallKey {
     /// Address and port of the client.
@@ -149,7 +149,7 @@ struct Pending<C> {
     call: Option<C>,
 }
 
-/// What a call turned out to be.
+/// The result of matching a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CallIs<C, R> {
     /// New: its reply is waited for.
@@ -160,7 +160,7 @@ pub enum CallIs<C, R> {
     Again,
 }
 
-/// What a reply turned out to be.
+/// The result of matching a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReplyIs<C> {
     /// The answer to this call of this time.

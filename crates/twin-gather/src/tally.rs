@@ -1,4 +1,4 @@
-//! What a capture held, what of it was used, and why the rest was not.
+//! The counts of a capture: what it contained, what of it was used, and why the rest was not.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub struct Procedure {
     pub calls: u64,
     /// Calls whose reply was captured too.
     pub answered: u64,
-    /// Those of them that the server answered with an error.
+    /// Number of answered calls that failed on the server.
     pub failed: u64,
 }
 
@@ -23,7 +23,7 @@ pub struct Tally {
     pub packets: u64,
     /// Packets without UDP or TCP over IP.
     pub foreign_packets: u64,
-    /// By version of NFS and number of the procedure.
+    /// The counts by version of NFS and number of the procedure.
     pub procedures: BTreeMap<(u32, u32), Procedure>,
     /// Calls of NFS version 4, which are not read.
     pub version_4: u64,
@@ -45,7 +45,7 @@ pub struct Tally {
     pub malformed_calls: u64,
     /// Replies whose results are malformed or were not captured.
     pub malformed_replies: u64,
-    /// What the streams of TCP met.
+    /// The counts of the TCP streams.
     pub tcp: TcpCounts,
 }
 

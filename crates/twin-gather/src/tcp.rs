@@ -37,9 +37,9 @@ pub struct Segment<'a> {
     pub to: SocketAddr,
     /// The sequence number of its first byte.
     pub seq: u32,
-    /// It opens the connection.
+    /// The segment opens the connection.
     pub syn: bool,
-    /// Its data, as much as was captured.
+    /// The data of the segment, as much as was captured.
     pub data: &'a [u8],
     /// Bytes behind `data` that were sent and not captured.
     pub missing: usize,
@@ -54,11 +54,11 @@ pub struct StreamMessage<'a> {
     pub from: SocketAddr,
     /// Address and port of the receiver.
     pub to: SocketAddr,
-    /// Its bytes: perhaps not all, but without a gap.
+    /// The bytes of the message: perhaps not all, but without a gap.
     pub bytes: &'a [u8],
 }
 
-/// What was met on the way.
+/// Counts of irregular segments and of lost data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpCounts {
     /// Segments whose data had all been seen before.
@@ -106,14 +106,14 @@ impl Streams {
         }
     }
 
-    /// What was met so far.
+    /// The counts so far.
     pub fn counts(&self) -> TcpCounts {
         self.counts
     }
 }
 
-/// Where in `data` the first message begins: at its start, if that looks like one, or where it does so
-/// beyond doubt.
+/// Finds the first message in `data`: at its start, if that looks like a message, or at a place
+/// that is one beyond doubt.
 fn first_message(data: &[u8]) -> Option<usize> {
     if let Some((mark, rest)) = data.split_first_chunk::<4>()
         && plausible_length(u32::from_be_bytes(*mark) & !LAST)
@@ -179,7 +179,7 @@ impl Stream {
                 data: segment.data.to_vec(),
                 missing: segment.missing,
             };
-            // Of two that begin at the same place the longer one is kept.
+            // Of two segments that begin at the same place, the longer one is kept.
             let shorter = |old: &Held| old.data.len() + old.missing < (end - at) as usize;
             if self.held.get(&at).is_none_or(shorter) {
                 self.held_bytes += held.data.len();
@@ -273,9 +273,9 @@ struct Records {
     mark: Vec<u8>,
     /// Bytes of the fragment that are still to come.
     left: u32,
-    /// It is the last fragment of its message.
+    /// The fragment is the last one of its message.
     last: bool,
-    /// What is kept of the message so far.
+    /// The part of the message that is kept so far.
     message: Vec<u8>,
     /// Bytes of the message have been left out, so that nothing may follow.
     hole: bool,

@@ -53,7 +53,7 @@ impl fmt::Debug for Address {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     base: Address,
-    /// Of the 128 bits of an address.
+    /// How many of the 128 bits of an address the network fixes.
     bits: u8,
 }
 

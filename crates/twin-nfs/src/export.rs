@@ -89,7 +89,7 @@ pub struct Export {
     pub volume: usize,
     /// The names that lead from the volume's root to the exported directory.
     pub below: Vec<Box<[u8]>>,
-    /// Who may do what.
+    /// The rules on who may do what.
     pub rules: Rules,
 }
 

@@ -18,7 +18,7 @@ pub const AUTH_NONE: u32 = 0;
 /// The flavor of credentials that name a user and groups by number.
 pub const AUTH_SYS: u32 = 1;
 
-/// Who a client says it is.
+/// The user that a client claims to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// Nobody in particular (AUTH_NONE).

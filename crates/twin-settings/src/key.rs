@@ -15,7 +15,7 @@ pub enum Slot<'a> {
     Usize(&'a mut usize),
     /// A number of 64 bits, or `None` (written `own`), with which the component chooses it.
     Optional(&'a mut Option<u64>),
-    /// As `Optional`, with 32 bits.
+    /// As `Optional`, with a number of 32 bits.
     Optional32(&'a mut Option<u32>),
     /// A decimal number, such as `0.8`.
     F64(&'a mut f64),
@@ -53,7 +53,7 @@ pub enum Unit {
     Decimal(f64, f64),
     /// A switch: `yes` or `no`.
     YesNo,
-    /// One of several names: the word for what they name, and the names.
+    /// One of several names. The word says what the names are, such as "policy".
     Name(&'static str, fn() -> Vec<&'static str>),
     /// A text; the form is shown in the help.
     Text(&'static str),

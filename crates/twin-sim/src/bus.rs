@@ -79,7 +79,7 @@ impl Phase {
         Phase::Status,
     ];
 
-    /// Its name in results.
+    /// The name of the phase in results.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Arbitration => "arbitration",
@@ -110,7 +110,7 @@ pub struct Protocol {
     pub status_ns: Nanos,
 }
 
-/// What a device wants the bus for.
+/// The purpose for which a device wants the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tenancy {
     /// The host sends a command, followed by this many bytes of data.
@@ -153,14 +153,14 @@ struct Waiter {
 /// The phases before the data of a tenancy, the bytes of data, and the phase behind them.
 type Phases = ([(Phase, Nanos); 3], u64, [(Phase, Nanos); 1]);
 
-/// What a bus has done since the last reset.
+/// The counters of a bus since the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusStats {
     /// Number of times that the bus was won.
     pub tenancies: u64,
-    /// Of these, the ones that had to wait.
+    /// Number of tenancies that had to wait for the bus.
     pub waited: u64,
-    /// Their waits, summed up.
+    /// The sum of their waits.
     pub waited_ns: Nanos,
     /// The longest time that anybody waited for the bus.
     pub longest_wait_ns: Nanos,
@@ -227,9 +227,10 @@ impl Bus {
         }))
     }
 
-    /// The same bus, before anything is connected to it, with another rate.
+    /// Returns the same bus, to which nothing is connected yet, with another rate.
     ///
     /// # Panics
+    ///
     /// If the rate is zero.
     #[must_use]
     pub fn at_rate(&self, bytes_per_s: u64) -> Bus {
@@ -381,7 +382,7 @@ impl Bus {
     }
 }
 
-/// What is known of a bus.
+/// A kind of bus in the registry.
 pub struct Kind {
     bytes_per_s: u64,
     largest_transfer: u32,

@@ -124,25 +124,25 @@ pub const KEYS: &[Key<NetworkSettings>] = &[
     }),
 ];
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// From a machine to the server.
+    /// The message goes from a machine to the server.
     There,
-    /// From the server to a machine.
+    /// The message goes from the server to a machine.
     Back,
 }
 
-/// What becomes of a message.
+/// The fate of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It arrives at these times: none if it is lost, two if it is repeated.
+    /// The message arrives at these times: none if it is lost, two if it is repeated.
     Arrives(Vec<Time>),
-    /// It breaks the connection, which is made anew at this time.
+    /// The message breaks its connection, which is made anew at this time.
     Breaks(Time),
 }
 
-/// What a network has carried.
+/// The counters of a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetworkStats {
     /// Messages that were sent.
@@ -158,11 +158,11 @@ pub struct NetworkStats {
 /// A fault of a network that strikes one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mishap {
-    /// It is lost (datagrams), or its connection breaks.
+    /// The message is lost (datagrams), or its connection breaks.
     Lose,
-    /// It arrives twice, the second time so much later (datagrams; a connection does not repeat).
+    /// The message arrives twice, the second time this much later. Only datagrams are repeated.
     Repeat(Nanos),
-    /// It arrives so much later, and everything behind it on a connection.
+    /// The message arrives this much later, and so does everything behind it on a connection.
     Late(Nanos),
 }
 
@@ -193,7 +193,7 @@ impl Network {
         Network { settings, rng, lanes, stats, plan }
     }
 
-    /// The same with faults of certain messages, by their number from 1.
+    /// Returns the same network with faults for certain messages, by their number from 1.
     #[must_use]
     pub fn with_plan(self, plan: BTreeMap<u64, Mishap>) -> Network {
         Network { plan, ..self }
@@ -204,7 +204,7 @@ impl Network {
         &self.settings
     }
 
-    /// What it has carried so far.
+    /// The counters so far.
     pub fn stats(&self) -> NetworkStats {
         self.stats
     }

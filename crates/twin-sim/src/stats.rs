@@ -116,7 +116,7 @@ pub struct Share {
     pub bytes: u64,
     /// Time from submission to completion.
     pub response_ns: Nanos,
-    /// The same without the wait in the queue.
+    /// The sum of their times without the wait in the queue.
     pub service_ns: Nanos,
 }
 
@@ -143,7 +143,7 @@ pub struct DiskStats {
     pub flushes: Share,
     /// The discards that completed.
     pub discards: Share,
-    /// The same by origin; see [`DiskStats::by_origin`].
+    /// The same requests by origin; see [`DiskStats::by_origin`].
     origins: [Share; ORIGINS],
     /// Requests that failed (not counted above).
     pub failed: u64,

@@ -42,7 +42,7 @@ pub struct Waiting {
     pub deadline: Option<Time>,
 }
 
-/// What a scheduler can see when it chooses.
+/// The state that a scheduler can see when it chooses.
 pub struct SchedulerInput<'a> {
     /// The time at which the device is free for the next request.
     pub now: Time,
@@ -89,11 +89,11 @@ impl From<Waiting> for Next {
 pub enum Way {
     /// The arm moves directly to the request.
     Straight,
-    /// By way of the last address of the device.
+    /// The arm goes to the last address of the device first.
     ByTheEnd,
-    /// By way of the first address.
+    /// The arm goes to the first address of the device first.
     ByTheStart,
-    /// To the last address, from there to the first, and from there to the request.
+    /// The arm goes to the last address, from there to the first, and from there to the request.
     ByEndAndStart,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct File {
     pub(super) places: Vec<(Ino, Name)>,
     /// The number of names in it, if it is a directory.
     pub(super) entries: u64,
-    /// It was made within the trace, so that nothing in it existed before.
+    /// The directory was made within the trace, so nothing in it existed before.
     pub(super) is_new: bool,
     /// The number of its handle, if it is known.
     pub(super) handle: Option<usize>,

@@ -127,7 +127,7 @@ pub enum Call {
     ReadDir {
         /// The directory that is listed.
         dir: Handle,
-        /// Where to go on; zero at the beginning.
+        /// The cookie at which the listing continues; zero at the beginning.
         cookie: u64,
         /// The most bytes of the answer.
         bytes: u32,

@@ -11,7 +11,7 @@ pub enum Writes {
     /// NFS version 3: data is collected, written unstable, and committed when a file is closed or
     /// synced, or its data is old.
     Behind,
-    /// As version 2 demands: each write waits until the server has it on its disk.
+    /// Each write waits until the server has it on its disk, as version 2 demands.
     Sync,
     /// Data is collected and written unstable, and never committed; the server answers changes of
     /// names before they are on its disk. A failure of the server loses acknowledged work.

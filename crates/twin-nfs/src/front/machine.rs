@@ -58,18 +58,18 @@ pub struct Machine {
     special: usize,
     pool: Pool,
     connections: BTreeMap<u64, Connection>,
-    /// Those of them whose sockets are open.
+    /// Number of connections whose sockets are open.
     open: usize,
     /// Calls that are executed, by number.
     calls: BTreeMap<u64, Call>,
-    /// Those of them that are waited for.
+    /// Number of these calls whose reply somebody waits for.
     awaited: usize,
     next_call: u64,
     /// Connections with more to do than is done at a time.
     small: VecDeque<u64>,
     /// Connections that wait for common room, in classes that take turns.
     common: [VecDeque<u64>; CLASSES],
-    /// Whose turn it is.
+    /// The class whose turn it is.
     turn: usize,
     /// There is no room for whose turn it is, until something is freed or this time comes.
     short: Option<Option<Time>>,
@@ -247,7 +247,7 @@ impl Machine {
         self.settle(key, now);
     }
 
-    /// One step of a connection. False if it cannot go on now; `None` if it is gone.
+    /// Performs one step of a connection. False if it cannot go on now; `None` if it is gone.
     fn step(&mut self, key: u64, now: Time) -> Option<bool> {
         let c = self.open(key)?;
         if self.ending != Ending::No || c.queue != Queue::None {
@@ -335,7 +335,7 @@ impl Machine {
         if self.connections.get(&key).is_some_and(|c| c.closed && c.calls == 0) {
             self.connections.remove(&key);
         } else if self.open(key).is_some() {
-            // Who sends what is no call does not speak this protocol.
+            // A client that sends something that is no call does not speak this protocol.
             if nonsense || fits == Some(false) {
                 self.stats.oversized += u64::from(fits == Some(false));
                 self.drop_connection(key);
@@ -346,7 +346,7 @@ impl Machine {
         self.end_answering(now);
     }
 
-    /// One connection with more to do, and one that waits for common room.
+    /// Serves one connection that has more to do, and one that waits for common memory.
     fn take_turns(&mut self, now: Time) {
         if let Some(key) = self.small.pop_front() {
             self.change(key, |c| c.queue = Queue::None);
@@ -372,7 +372,7 @@ impl Machine {
             self.common[self.turn].pop_front();
             return false;
         };
-        // Who does not take replies gets no more of them; it goes on when it moves.
+        // A client that does not take replies gets no more of them; it goes on when it takes some.
         let stands = c.has_replies() && now.since(c.progress) >= still_ns;
         let more = match c.wants(&self.bounds, self.special) {
             Wants::Start(more) if !stands && self.may(c, more, true) => more,

@@ -35,7 +35,7 @@ pub use cost::CALL_BYTES;
 pub use machine::Machine;
 pub use run::Front;
 
-/// What clients may use of the server.
+/// The bounds on what clients may use of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// The most connections, with those that are closed and whose calls are still executed. When there are
@@ -88,7 +88,7 @@ pub struct FrontStats {
     pub open: u64,
     /// Connections that were closed because they were slow, idle, too many, or sent nonsense.
     pub dropped: u64,
-    /// Those of them that held room for which others waited.
+    /// Number of them that held memory for which others waited.
     pub evicted: u64,
     /// Replies that were longer than the room that was taken for them. There are none.
     pub oversized: u64,
@@ -96,12 +96,12 @@ pub struct FrontStats {
     pub pauses: u64,
 }
 
-/// What happens to a front. Keys of connections and numbers of calls are never used again.
+/// An event for a front. Keys of connections and numbers of calls are never used again.
 #[derive(Debug)]
 pub enum Input<'a> {
     /// A connection was accepted.
     Accepted {
-        /// Its key from now on.
+        /// The key of the connection from now on.
         key: u64,
         /// The client at the other end.
         peer: Peer,
@@ -135,7 +135,7 @@ pub enum Input<'a> {
         /// The encoded reply to send, if there is one.
         reply: Option<Vec<u8>>,
     },
-    /// It is the turn of a record that waits.
+    /// A record that waits for its turn has it.
     Turn,
     /// The time has come that [`Figures::deadline`] says.
     Tick,
@@ -145,7 +145,7 @@ pub enum Input<'a> {
     GiveUp,
 }
 
-/// What is to be done.
+/// An action that the driver of a front performs.
 #[derive(Debug)]
 pub enum Action {
     /// Execute the call in a record.
@@ -187,7 +187,7 @@ pub enum Action {
 pub struct Figures {
     /// The counters since the front was made.
     pub stats: FrontStats,
-    /// Since when the oldest call is executed.
+    /// The time since which the oldest call is being executed.
     pub oldest_wait: Option<Time>,
     /// Bytes of calls and replies.
     pub held_bytes: usize,
@@ -203,17 +203,17 @@ pub struct Figures {
 pub trait Steps {
     /// Takes one input, and changes the state and the actions that are due.
     fn handle(&mut self, input: Input<'_>, now: Time);
-    /// What is to be done next.
+    /// The next action that is due.
     fn next_action(&mut self) -> Option<Action>;
     /// The most bytes that may be read of a connection now.
     fn room(&self, key: u64) -> usize;
-    /// What is to be sent on a connection next, in a few pieces.
+    /// The bytes to send next on a connection, in a few pieces.
     fn pieces(&self, key: u64) -> Vec<&[u8]>;
     /// The present counters and sizes.
     fn figures(&self) -> Figures;
 }
 
-/// What a socket has or takes.
+/// A report about a watched socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Socket {
     /// A connection asks to be accepted.
@@ -224,18 +224,18 @@ pub enum Socket {
     Broken(u64),
 }
 
-/// What an attempt to accept brought.
+/// The result of accepting a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
     /// A connection with its key and the client at its other end.
     One(u64, Peer),
     /// Nobody is there any more.
     Nobody,
-    /// It is impossible for now.
+    /// No connection can be accepted for now.
     Failed,
 }
 
-/// What an attempt to read brought.
+/// The result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came<'a> {
     /// These bytes, at least one.
@@ -248,7 +248,7 @@ pub enum Came<'a> {
     Broken,
 }
 
-/// What an attempt to write brought.
+/// The result of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Went {
     /// The socket took this many bytes.
@@ -262,7 +262,7 @@ pub enum Went {
 /// Sockets that act only when they are asked to. Calls with the key of a closed connection do
 /// nothing.
 pub trait Sockets {
-    /// What happens next at the sockets that are watched.
+    /// Waits for the next event at the sockets that are watched.
     fn poll_event(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Socket>;
     /// Accepts a connection and gives it a key. It is not watched yet.
     fn accept(&mut self) -> Accepted;

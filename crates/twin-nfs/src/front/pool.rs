@@ -9,7 +9,7 @@ pub(super) struct Pool {
     share: usize,
     /// The most that is held beyond the shares.
     limit: usize,
-    /// What is held beyond the shares.
+    /// Memory in use beyond the shares of connections.
     common: usize,
     held: usize,
 }
@@ -26,7 +26,7 @@ impl Pool {
         self.held
     }
 
-    /// What of this is beyond a share.
+    /// The part of `held` that is beyond a share.
     pub(super) fn beyond(&self, held: usize) -> usize {
         held.saturating_sub(self.share)
     }

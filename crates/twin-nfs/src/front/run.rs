@@ -21,7 +21,7 @@ const READS: usize = 8;
 /// A record that waits for its turn gets it after this many events of sockets.
 const EVENTS: usize = 16;
 
-/// What the tasks of calls and the owner of a front tell it.
+/// Messages of the tasks of calls, and of the owner of a front, to its run.
 enum Told {
     Answered(u64, Option<Vec<u8>>),
     Stop,
@@ -107,7 +107,7 @@ impl<F: FileSystem> Front<F> {
         self.figures().stats
     }
 
-    /// Since when the oldest call is executed.
+    /// The time since which the oldest call is being executed.
     pub fn oldest_wait(&self) -> Option<Time> {
         self.figures().oldest_wait
     }
@@ -125,7 +125,7 @@ struct Run<'a, F, S, M> {
     turn: Option<Sleep>,
     /// Events since the last turn.
     events: usize,
-    /// One came since `turn` began to wait.
+    /// An event has come since `turn` began to wait.
     eventful: bool,
 }
 

@@ -29,7 +29,7 @@ use crate::rpc::{self, Call, Refusal};
 use crate::status::Status;
 use crate::xdr::{Garbage, Reader, Writer};
 
-/// What the files of a volume can do, for the replies that tell clients.
+/// The abilities of the files of a volume, for replies that tell clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest file, in bytes.
@@ -143,7 +143,7 @@ pub struct Server<F> {
     counters: RefCell<Counters>,
 }
 
-/// One call, while it is executed.
+/// A call while it is being executed.
 #[derive(Clone, Copy)]
 struct Context<'a> {
     peer: Peer,
@@ -273,7 +273,7 @@ impl<F: FileSystem> Server<F> {
             let handle =
                 Reader::new(&c.record[c.call.args_at..]).opaque(crate::handle::HANDLE_MAX)?;
             if self.doubts(handle, status).await {
-                // What follows is the same for every error.
+                // The rest of the reply is the same for every error.
                 out.set_u32(at, Status::Io as u32);
             }
         }
@@ -291,7 +291,7 @@ impl<F: FileSystem> Server<F> {
         });
         let Some(volume) = volume else { return false };
         if status == Status::Stale as u32 {
-            // What made it so is durable when the calls end that make it durable.
+            // The change is durable when the calls that make it durable have ended.
             volume.changing.ends().await;
         }
         (volume.stopped)()

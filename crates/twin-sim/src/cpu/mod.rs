@@ -88,9 +88,9 @@ impl CpuModel for Machine {
     }
 }
 
-/// What is known of a machine.
+/// A machine in the registry.
 pub struct Kind {
-    /// Its table of costs and its factor.
+    /// The costs of the machine, and the factor by which its processor is slower.
     pub machine: Machine,
     /// The number of its processors.
     pub processors: u64,

@@ -135,7 +135,7 @@ pub struct CrashPoint {
     pub time: Time,
     /// The latest [`WriteLog::mark`] before it.
     pub mark: Option<u64>,
-    /// What is certain and what is in doubt.
+    /// The writes that are certain and those that are in doubt.
     pub state: CrashState,
 }
 

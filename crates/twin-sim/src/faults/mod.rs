@@ -29,13 +29,13 @@ pub(crate) use live::{Faults, Verdict};
 /// begins to serve them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// At the k-th read.
+    /// The fault strikes the k-th read.
     Read(u64),
-    /// At the k-th write.
+    /// The fault strikes the k-th write.
     Write(u64),
-    /// At the k-th flush.
+    /// The fault strikes the k-th flush.
     Flush(u64),
-    /// At this time. A fault that concerns a request strikes the first one after it.
+    /// The fault strikes at this time; if it concerns a request, it strikes the first one after it.
     Time(Time),
 }
 
@@ -65,7 +65,7 @@ pub enum Fault {
         /// How many bytes cannot be read.
         len: u64,
     },
-    /// One bit of what is stored changes.
+    /// One bit of the stored data flips.
     BitRot {
         /// The byte on the device.
         at: u64,
@@ -132,7 +132,7 @@ impl FaultKind {
         FaultKind::PowerCut,
     ];
 
-    /// Its name in settings.
+    /// The name of the kind in settings.
     pub fn name(self) -> &'static str {
         match self {
             FaultKind::LoseWrite => "lose-write",

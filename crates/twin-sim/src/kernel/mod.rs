@@ -347,7 +347,7 @@ impl<F: FileSystem> Kernel<F> {
         }
         match mode {
             RenameMode::Exchange => _ = self.kept.borrow_mut().names.insert(old, replaced),
-            // What is there now is asked for when somebody wants to know.
+            // The kernel forgets the old name, and asks again when somebody looks it up.
             RenameMode::Whiteout | RenameMode::WhiteoutNoReplace => {
                 self.kept.borrow_mut().names.remove(&old);
             }

@@ -10,7 +10,7 @@
 
 use twin_rt::Rng;
 
-/// What stands for no page.
+/// The number that stands for "no page".
 const NONE: u32 = u32::MAX;
 /// Entries of the mapping that are allocated together.
 const CHUNK: usize = 1024;

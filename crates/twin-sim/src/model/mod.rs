@@ -133,13 +133,12 @@ pub trait DeviceModel {
         None
     }
 
-    /// What a request takes at worst; `None` if the model does not say.
+    /// The longest times of requests; `None` if the model does not know them.
     fn bounds(&self) -> Option<ServiceBounds> {
         None
     }
 
-    /// What it has programmed and erased since it was made; `None` if it does not wear, or its wear
-    /// is not modelled.
+    /// The wear since the device was made; `None` if it does not wear or its wear is not modelled.
     fn wear(&self) -> Option<Wear> {
         None
     }
@@ -169,7 +168,7 @@ pub struct Options {
     pub skews: Option<(u32, u32)>,
     /// Flat SSDs: times instead of the device's own.
     pub flat: Option<FlatTimes>,
-    /// What was measured of a device, for the model of a measured one.
+    /// The measured figures, for the model of a measured device.
     pub measured: Option<Rc<MeasuredFigures>>,
 }
 
@@ -258,9 +257,9 @@ pub enum Kind {
     Test,
 }
 
-/// What is known of a model beside its name.
+/// A model in the registry, without its name.
 pub struct Known {
-    /// Its kind, which decides the applicable options.
+    /// The kind of device, which decides the options that apply.
     pub kind: Kind,
     make: fn(&Options) -> Result<Box<dyn DeviceModel>, ModelError>,
 }

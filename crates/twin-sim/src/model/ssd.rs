@@ -154,16 +154,16 @@ pub struct Ssd {
     figures: SsdFigures,
     ftl: Ftl,
     rng: Rng,
-    /// By what works for itself: some planes of a chip.
+    /// When each unit that works by itself (some planes of a chip) is free.
     free_at: Vec<Time>,
     channel_free_at: Vec<Time>,
-    /// From the device to the host, and from the host to the device.
+    /// When the link is free, from the device to the host and from the host to the device.
     link_free_at: [Time; 2],
     /// When the cache is free to take data from the host.
     cache_free_at: Time,
     /// Pages in the cache that wait for their plane, with the sectors that the host has written.
     dirty: BTreeMap<u32, u32>,
-    /// The same pages by plane, in order of arrival; discarded ones are skipped.
+    /// The dirty pages of each plane, in order of arrival; discarded ones are skipped.
     queues: Vec<VecDeque<u32>>,
     /// Planes with work, by the time at which they may begin it; of equals the one that has waited
     /// longer, by the number of its turn.
@@ -301,7 +301,7 @@ impl Ssd {
         let p = plane as usize;
         let free_at = *self.free_at(plane);
         if free_at > at {
-            // It has read for the host meanwhile, or its chip has other work.
+            // The plane has read for the host meanwhile, or its chip has other work.
             return self.ready.push(Reverse((free_at, turn, plane)));
         }
         self.listed[p] = false;
@@ -385,7 +385,7 @@ impl Ssd {
     fn read(&mut self, now: Time, at: u64, len: u64) -> Service {
         let (mut all, mut wait) = (now, 0);
         for (page, sectors) in self.pages(at, len) {
-            // What the cache has, or nobody has written, is not read from the cells.
+            // Pages that are in the cache, or that nobody has written, are not read from the cells.
             let has = self.dirty.get(&page).copied().unwrap_or(0);
             let cached = has & sectors == sectors || self.programming.contains_key(&page);
             if cached || !self.ftl.is_mapped(page) {

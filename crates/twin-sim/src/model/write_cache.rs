@@ -38,7 +38,7 @@ pub(super) struct Sweep {
 pub(super) struct WriteCache {
     capacity: u64,
     reorders: bool,
-    /// By first sector; extents neither overlap nor touch.
+    /// The waiting extents by first sector; they neither overlap nor touch.
     waiting: BTreeMap<u64, Extent>,
     /// Number of sectors that are not on the medium yet.
     sectors: u64,
