@@ -80,7 +80,7 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// What an ageing will do; of what is counted in all, the most.
+/// The size of the work that an ageing will do; totals are upper bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Planned {
     /// Files at the end.
@@ -97,7 +97,7 @@ pub struct Planned {
     pub operations: u64,
     /// Number of requests in the whole workload.
     pub requests: u64,
-    /// From the first operation to the last.
+    /// Time from the first operation to the last.
     pub span_ns: Nanos,
     /// The unit of the profile's ages in nanoseconds.
     pub age_unit_ns: f64,
@@ -151,7 +151,7 @@ pub struct Ageing {
     planned: Planned,
     geometry: Geometry,
     dirs: Vec<Dir>,
-    /// In the order of time.
+    /// The births that remain, in the order of time.
     births: std::vec::IntoIter<Birth>,
     passing: Vec<Passing>,
     /// The room that is in use, and the most that may be.
@@ -318,7 +318,7 @@ impl Ageing {
         })
     }
 
-    /// What it will do.
+    /// The size of the work that the ageing will do.
     pub fn planned(&self) -> Planned {
         self.planned
     }

@@ -35,7 +35,7 @@ pub struct Step {
     pub at_ns: Nanos,
     /// The inode in the map.
     pub ino: u64,
-    /// That of its directory.
+    /// The inode of the directory that gets it.
     pub dir: u64,
     /// The name of the file or directory in its parent.
     pub name: Vec<u8>,
@@ -99,12 +99,12 @@ impl Recreate {
         }
     }
 
-    /// From the first operation to the time of the snapshot.
+    /// Time from the first operation to the time of the snapshot.
     pub fn span_ns(&self) -> Nanos {
         self.span_ns
     }
 
-    /// What is made, in order, and the root's inode in the map.
+    /// The files and directories that are made, in order, and the root's inode in the map.
     pub fn into_steps(self) -> (impl Iterator<Item = Step>, u64) {
         let root =
             self.inos.iter().find(|(_, ino)| **ino == ROOT_INO).map_or(ROOT_INO, |(root, _)| *root);

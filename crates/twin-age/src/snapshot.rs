@@ -11,7 +11,7 @@ use twin_trace::varint::{self, Cursor};
 
 use crate::map::{FileKind, FileMap, NameOf, Run, VolumeMap};
 
-/// What snapshots begin with.
+/// The first bytes of a snapshot.
 pub const MAGIC: &[u8; 8] = b"twinsnap";
 /// The version of the format.
 pub const VERSION: u16 = 1;
@@ -30,17 +30,17 @@ const FREE: u16 = 2;
 /// Why a snapshot cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotError {
-    /// It does not begin as one.
+    /// The file does not begin as a snapshot does.
     NotASnapshot,
     /// A newer program wrote it.
     Version(u16),
-    /// It ends too early: it has this many bytes.
+    /// The file ends too early: it has this many bytes.
     Cut(usize),
     /// The bytes were changed since they were written.
     Checksum,
     /// A value is impossible, though the checksum is right: what, and at which byte of the content.
     Field(&'static str, usize),
-    /// It is larger than [`MOST_BYTES`].
+    /// The expanded content is larger than [`MOST_BYTES`].
     TooLarge(u64),
 }
 

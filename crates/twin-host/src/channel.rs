@@ -43,13 +43,13 @@ pub trait Session {
 
 /// How long nobody is let in when the host has no descriptor for a connection.
 const PAUSE_NS: u64 = 100 * MILLIS;
-/// What the name of the memory file begins with that tells the name of the socket.
+/// The beginning of the name of the memory file that shows the name of the socket.
 const TELLTALE: &str = "twinfs-channel-";
 
 /// The serving end of a channel. The channel ends when it is dropped.
 pub struct Channel {
     listening: Rc<Listening>,
-    /// Its name tells that of the socket.
+    /// The memory file whose name shows the name of the socket.
     _telltale: OwnedFd,
 }
 
@@ -124,7 +124,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // It owns itself through its watch.
+        // The listener owns itself through its watch, so removing the watch drops it.
         self.listening.watch.take();
     }
 }
@@ -172,7 +172,8 @@ impl Listening {
         self.host.rt().spawn("channel pause", async move {
             loop {
                 rt.sleep(PAUSE_NS).await;
-                // It is gone, or it listens again; if there is no descriptor for that either, later.
+                // The listener is gone, or it listens again; if there is no descriptor for that
+                // either, it tries later.
                 if me.upgrade().is_none_or(|listening| listening.watch().is_ok()) {
                     return;
                 }

@@ -26,7 +26,7 @@ pub struct Walked {
     pub system: String,
     /// The unit of its space in bytes.
     pub block_size: u32,
-    /// Its size in bytes: the end of its last place, where that is known.
+    /// Size of the file system in bytes: the end of its last place, where that is known.
     pub size: u64,
     /// When the walk began, in seconds since 1970.
     pub now_s: i64,
@@ -38,7 +38,7 @@ pub struct Walked {
     pub files: Vec<WalkedFile>,
     /// Directory, inode and name of each name of these.
     pub names: Vec<(u64, u64, Vec<u8>)>,
-    /// What could not be read.
+    /// The files and directories that could not be read.
     pub problems: Vec<String>,
 }
 
@@ -53,7 +53,7 @@ pub struct WalkedFile {
     pub size: u64,
     /// The time of the last change of content.
     pub mtime_s: i64,
-    /// Where it is, in the order of its content.
+    /// The places of the file, in the order of its content.
     pub extents: Vec<Extent>,
 }
 
@@ -352,7 +352,7 @@ const LAST: u32 = 0x1;
 /// FIEMAP_EXTENT_UNKNOWN, _DELALLOC, _NOT_ALIGNED, _DATA_INLINE, _DATA_TAIL: no place of its own.
 const NO_PLACE: u32 = 0x2 | 0x4 | 0x100 | 0x200 | 0x400;
 
-/// Where a file or directory is.
+/// The places of a file or directory.
 fn extents(file: &OwnedFd) -> rustix::io::Result<Vec<Extent>> {
     let mut found = Vec::new();
     let mut start = 0u64;

@@ -98,7 +98,7 @@ impl<W: Write> FlightRecorder<W> {
             self.park(now, civil);
         }
         self.write(|writer| writer.digest(digest));
-        // What does not fit is found before the log is closed, so that its end is sound.
+        // A full disk shows here, before the log is closed, so that the end of the log is sound.
         self.flush();
         if let Some(error) = self.error.take() {
             return Err(error);

@@ -37,7 +37,7 @@ pub struct Dump {
     pub nodes: BTreeMap<Box<[u8]>, DumpNode>,
 }
 
-/// What counts as a difference. Used space and the size of directories never count.
+/// The properties that are compared. Used space and the size of directories never are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compare {
     /// Times of access, modification, change and birth.

@@ -149,7 +149,7 @@ struct Slot {
     place: u64,
 }
 
-/// What all steps of one request share.
+/// The context of one request, which all its steps share.
 struct Call<'a> {
     request: &'a Request,
     now: Timestamp,
@@ -312,7 +312,7 @@ impl ModelFs {
         }
     }
 
-    /// What an inode is, if it exists.
+    /// The inode with this number, if it exists.
     pub fn node(&self, ino: Ino) -> Option<DumpNode> {
         self.inodes.get(&ino).map(|inode| self.dump_node(inode))
     }

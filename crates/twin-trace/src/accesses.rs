@@ -50,7 +50,7 @@ pub struct AccessStats {
     pub clients: u64,
     /// Intervals of ten minutes in which a client did something, summed over clients.
     pub active_intervals: u64,
-    /// From the first to the last request.
+    /// Time from the first to the last request.
     pub span_ns: Nanos,
 }
 
@@ -58,7 +58,7 @@ struct Opened {
     at: Nanos,
     read: bool,
     written: bool,
-    /// Where the next byte in order is; `None` if the access was not in order.
+    /// The offset of the next byte in order; `None` if the access was not in order.
     next: Option<u64>,
     first: Option<u64>,
     size_before: u64,
@@ -115,7 +115,7 @@ impl AccessStats {
                 _ => {}
             }
         }
-        // Of a file that was born at the end it is not known whether it would have died soon.
+        // A file that was born near the end may have died soon afterwards, which nobody knows.
         let unknown = files.born.values().filter(|&&born| last - born < SOON_NS).count() as u64;
         stats.born -= unknown;
         stats.clients = clients.len() as u64;

@@ -10,14 +10,14 @@ pub enum Record {
     Node(Node),
     /// A client asked for an operation.
     Request {
-        /// Its time since the start of the trace.
+        /// The time of the request since the start of the trace.
         at_ns: Nanos,
         /// The request; its `id` is its number in the trace, from 1, without gaps.
         request: Request,
     },
     /// A request was answered.
     Reply {
-        /// Its time since the start of the trace.
+        /// The time of the answer since the start of the trace.
         at_ns: Nanos,
         /// The number of the request.
         id: u64,
@@ -117,7 +117,7 @@ pub struct DirOutcome {
     pub entries: u32,
     /// The cookie after the last entry; zero if there is none.
     pub next: u64,
-    /// With `plus`: the inodes that gained a reference, in order.
+    /// With `plus`: the inodes to which the listing returned a reference, in order.
     pub referenced: Vec<Ino>,
 }
 
@@ -176,7 +176,7 @@ macro_rules! codes {
                 }
             }
 
-            /// Its name in reports.
+            /// The name of the verb in reports.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $text,)* }
             }
@@ -324,7 +324,7 @@ impl Verb {
     }
 }
 
-/// What an operation moves of the contents of a file.
+/// The part of a file's contents that an operation reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
     /// The file whose contents move.
@@ -338,8 +338,8 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// What an operation moves; `None` if it is no read or write. All operations are named here, so that
-    /// no study forgets one that is added.
+    /// The part that an operation reads or writes; `None` if it is no read or write. All operations
+    /// are named here, so that no study forgets one that is added.
     pub fn of(op: &Op) -> Option<Transfer> {
         match op {
             Op::Read { ino, off, len } => {

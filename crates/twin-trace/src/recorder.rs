@@ -61,16 +61,16 @@ enum Origin {
     Listed,
     /// The inode existed before the recording began.
     Found,
-    /// It was created during the recording.
+    /// The inode was created during the recording.
     Made,
-    /// It is being created, and another client has seen it before the creator got an answer.
+    /// The inode is being created, and another client has seen it before the creator got an answer.
     Early,
 }
 
 /// One use of an inode number, from creation to deletion.
 #[derive(Clone, Copy)]
 struct Life {
-    /// Its number in the trace.
+    /// The number of this use in the trace.
     id: Ino,
     origin: Origin,
     /// Whether it had several names before the recording began.
@@ -218,7 +218,8 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
     /// # Errors
     /// The error at which recording stopped, if there was one.
     pub fn finish(&self) -> Result<Option<W>, TraceError> {
-        // What does not fit is found before the trace is closed, so that its end is sound.
+        // A full disk shows here, before the trace is closed, so that the end of the trace is
+        // sound.
         self.flush();
         let mut log = self.log.borrow_mut();
         if let Some(error) = log.error.take() {

@@ -57,7 +57,7 @@ pub trait Source {
         false
     }
 
-    /// What a reader of a foreign trace has made of its input so far: complete once the source has
+    /// The report of a reader of a foreign trace on its input so far; complete once the source has
     /// ended. Empty for traces of our own and generators, which leave nothing out.
     fn reading(&self) -> Reading {
         Reading::default()
@@ -148,7 +148,7 @@ impl<W: Write> Writer<W> {
         self.0.written()
     }
 
-    /// What is left when writing has failed.
+    /// The state of the output after writing has failed.
     pub(crate) fn broken(self, why: &TraceError) -> Ended<W> {
         self.0.broken(why)
     }

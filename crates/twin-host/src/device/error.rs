@@ -15,7 +15,7 @@ use crate::limits::FILE_SIZE_REMEDY;
 pub enum ImageError {
     /// Another process has it open.
     InUse(PathBuf),
-    /// It is, or lies on, something that another process uses by another name.
+    /// The image is, or lies on, something that another process uses by another name.
     InUseAs {
         /// The image that was to be opened.
         path: PathBuf,
@@ -28,7 +28,7 @@ pub enum ImageError {
     SizeLimit {
         /// The image that was to be opened.
         path: PathBuf,
-        /// Its size, in bytes.
+        /// Size of the image in bytes.
         size: u64,
         /// The limit, in bytes.
         limit: u64,
@@ -41,7 +41,7 @@ pub enum ImageError {
     SectorTooLarge {
         /// The block device that was to be opened.
         path: PathBuf,
-        /// Its sector, in bytes.
+        /// Size of the device's sectors in bytes.
         sector: u32,
         /// The largest that the caller can use, in bytes.
         max: u32,

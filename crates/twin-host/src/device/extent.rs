@@ -21,7 +21,7 @@ pub(super) struct Extent {
     fd: Arc<OwnedFd>,
     is_device: bool,
     size: u64,
-    /// What else must be as large as it was, and what keeps others away.
+    /// The parts below that must keep their sizes, too, and the locks that keep others away.
     claim: Claim,
     shrank: Cell<bool>,
 }

@@ -51,7 +51,7 @@ fn is_blank(attr: &Attr, collects: bool) -> bool {
 }
 
 impl Blanks {
-    /// What was agreed with the kernel.
+    /// Takes over the agreement with the kernel.
     pub(super) fn begin(&self, collects: bool, asks: bool) {
         self.collects.set(collects);
         self.asks.set(asks);

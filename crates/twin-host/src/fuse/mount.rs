@@ -163,7 +163,7 @@ impl Mount {
         &self.dir
     }
 
-    /// Who calls into the mount.
+    /// The process that calls into the mount for the daemon.
     pub(super) fn deputy(&self) -> &Deputy {
         &self.deputy
     }

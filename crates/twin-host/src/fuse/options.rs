@@ -101,7 +101,7 @@ pub(super) struct Agreed {
     pub(super) no_opendir: bool,
     /// The kernel collects writes, and keeps times and sizes of files meanwhile.
     pub(super) writeback: bool,
-    /// Who waits for a page of a file to be written waits until that was answered.
+    /// A program that waits until a page of a file is written waits until the write is answered.
     pub(super) tells_written: bool,
     /// A request for attributes by a file handle means that the client is about to write.
     pub(super) gated: bool,

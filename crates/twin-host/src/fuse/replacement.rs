@@ -19,12 +19,12 @@ pub(super) enum Replacement {
     None,
     /// The operation puts this file in place of another.
     File(Ino),
-    /// Which one is not known without waiting.
+    /// The file is not known without waiting.
     Unknown,
 }
 
 impl Replacement {
-    /// Its node; `None` if any may be meant.
+    /// The node of the file; `None` if any may be meant.
     pub(super) fn node(&self) -> Option<u64> {
         match self {
             Replacement::File(ino) => Some(node(*ino)),

@@ -660,7 +660,7 @@ impl<F: FileSystem> Inner<F> {
             self.keeper.fell(node);
             let _ = tell_stale(&self.fd, node, -1);
         }
-        // Of the answer when it hands over times, the kernel takes nothing.
+        // The kernel ignores the answer when it hands over times.
         if expect != Expect::Changed
             && let Reply::Attr(attr) | Reply::Entry(LookupEntry { attr, .. }) = &reply
         {

@@ -59,7 +59,7 @@ pub(super) enum Expect {
     Ioctl,
 }
 
-/// Which operation a WRITE is.
+/// The operation that a WRITE stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteHow {
     /// A client writes now.

@@ -33,15 +33,15 @@ pub enum UnmountError {
         /// The error of the file system.
         error: io::Error,
     },
-    /// It is unmounted, but not all changes could be written, because the volume had stopped taking
-    /// changes.
+    /// The directory is unmounted, but not all changes could be written, because the volume had
+    /// stopped taking changes.
     Lost {
         /// The directory that was mounted.
         dir: PathBuf,
         /// The error of the file system.
         error: io::Error,
     },
-    /// It is unmounted and everything is there, but the recording of it ended before its time.
+    /// The directory is unmounted and everything was written, but the recording of it ended early.
     Unrecorded(PathBuf),
     /// The kernel or fusermount3 refused, or a process uses it.
     Refused {

@@ -37,7 +37,7 @@ struct Node {
     files: Files,
 }
 
-/// What keeps an inode.
+/// The reason for which an inode is kept.
 enum Hold {
     /// A descriptor that cannot read or write.
     Path(Rc<OwnedFd>),

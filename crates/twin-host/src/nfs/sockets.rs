@@ -21,7 +21,8 @@ const LISTENERS: u64 = 1 << 63;
 /// Events that one look brings.
 const LOOK: usize = 32;
 
-/// What epoll has reported, one event of the run at a time. Its cells are borrowed for single moves only.
+/// The events that epoll has reported, one event of the run at a time. Its cells are borrowed for
+/// single moves only.
 struct Gate {
     epoll: Rc<OwnedFd>,
     /// Sockets with events that have not been handled, in turn.
@@ -186,7 +187,7 @@ impl Sockets for TcpSockets {
         flags.set(epoll::EventFlags::IN, read);
         flags.set(epoll::EventFlags::OUT, write);
         let data = epoll::EventData::new_u64(key);
-        // It is there, so this takes no memory and cannot fail.
+        // The entry exists already, so this takes no memory and cannot fail.
         let _ = epoll::modify(&*self.gate.epoll, stream.as_fd(), data, flags);
     }
 

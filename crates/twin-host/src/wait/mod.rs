@@ -19,7 +19,7 @@ use crate::device::{Step, Transfer};
 use threads::Threads;
 use uring::Uring;
 
-/// What a wait found.
+/// The result of a wait.
 pub(crate) enum Wake {
     /// The watched descriptor under this key may have something to read.
     Readable(u64),
@@ -32,7 +32,7 @@ pub(crate) enum Wake {
 pub(crate) enum Timeout {
     /// Do not wait: report what has happened already.
     None,
-    /// At most this many nanoseconds.
+    /// Wait at most this many nanoseconds.
     For(Nanos),
     /// Wait until something happens.
     Forever,

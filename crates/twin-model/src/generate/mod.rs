@@ -100,7 +100,7 @@ pub trait Workload {
 pub struct Spec {
     /// The name by which the workload is chosen.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// The description of the workload in one line.
     pub about: &'static str,
     make: fn(&WorkloadParams) -> Box<dyn Workload>,
 }
@@ -134,7 +134,7 @@ impl Generator {
         self.next_id = id;
     }
 
-    /// What the clients hold and know.
+    /// The files that the clients hold and know.
     pub fn world(&self) -> &World {
         &self.world
     }

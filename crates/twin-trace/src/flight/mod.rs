@@ -34,9 +34,10 @@ pub enum FlightRecord {
     Arrive(Request),
     /// A device request was completed.
     Complete {
-        /// Its number: device requests number from 1, in the order in which they are submitted.
+        /// The number of the request: device requests number from 1, in the order in which they are
+        /// submitted.
         io: u64,
-        /// It was complete when it was submitted.
+        /// The request was complete when it was submitted.
         at_submit: bool,
         /// The data of a read, nothing for other requests, or the error.
         result: Result<Vec<Piece>, IoError>,
@@ -215,7 +216,7 @@ impl<W: Write> FlightWriter<W> {
         self.framed.finish()
     }
 
-    /// What is left when writing has failed.
+    /// The state of the output after writing has failed.
     pub fn broken(self, why: &TraceError) -> Ended<W> {
         self.framed.broken(why)
     }

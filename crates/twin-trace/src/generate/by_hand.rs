@@ -49,7 +49,7 @@ pub struct Group {
     pub burst: Distribution,
     /// Operations of a session, and the pause behind it; without it there is one session.
     pub session: Option<(Distribution, Distribution)>,
-    /// What a stream plays, in bytes a second; 0 for groups that play none.
+    /// The rate at which a stream plays, in bytes a second; 0 for groups that play none.
     pub rate_bytes_per_s: u64,
     /// The replacement policy that its files name as their own, if they do.
     pub replacement: Option<&'static str>,
@@ -57,7 +57,7 @@ pub struct Group {
     pub mix: Vec<(Kind, f64)>,
 }
 
-/// What a client does to a file.
+/// An operation of a client on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
     /// Reads a file from its beginning to its end.
@@ -126,7 +126,7 @@ impl Plan {
     }
 }
 
-/// What was drawn: by group and purpose, how often and the sum.
+/// The values that were drawn, by group and purpose: how often, and the sum.
 #[derive(Debug, Default)]
 pub struct Tally(BTreeMap<(usize, &'static str), (u64, f64)>);
 
@@ -137,9 +137,9 @@ pub struct Drawn {
     pub group: String,
     /// The figure that was drawn, in words.
     pub what: &'static str,
-    /// What was asked, as it was written.
+    /// The distribution in the file, as it was written.
     pub asked: String,
-    /// Its mean: of bytes, of nanoseconds, or a share of the operations.
+    /// The mean of that distribution: of bytes, of nanoseconds, or a share of the operations.
     pub asked_mean: f64,
     /// The mean of what was drawn.
     pub drawn_mean: f64,
@@ -154,7 +154,7 @@ impl Tally {
         *sum += value;
     }
 
-    /// What was drawn for a plan, beside what it asks.
+    /// The drawn values beside those for which the plan asks.
     pub fn drawn(&self, plan: &Plan) -> Vec<Drawn> {
         let mut all = Vec::new();
         for (number, group) in plan.groups.iter().enumerate() {

@@ -10,7 +10,7 @@ use twin_settings::{Named, SettingsError, grammar, value};
 
 use super::Zipf;
 
-/// What the values of a distribution are.
+/// The quantity that the values of a distribution measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measured {
     /// A number of bytes, such as `4K`.
@@ -36,7 +36,7 @@ impl Measured {
 pub struct Distribution {
     /// The text from which it was read.
     pub text: String,
-    /// What its values are.
+    /// The quantity that its values measure.
     pub measured: Measured,
     law: Law,
 }
@@ -101,7 +101,7 @@ impl Distribution {
                 median * (sigma * normal).exp()
             }
             Law::Pareto { least, shape, most } => {
-                // By inversion of the distribution that is cut off at `most`.
+                // Draws by inverting the distribution that is cut off at `most`.
                 let share = 1.0 - (least / most).powf(*shape);
                 least / (1.0 - rng.unit() * share).powf(1.0 / shape)
             }

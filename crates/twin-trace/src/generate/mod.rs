@@ -28,11 +28,11 @@ use twin_settings::{Named, Param, Registry, SettingsError, Unit, Values};
 use crate::accesses::AccessStats;
 use crate::stream::Source;
 
-/// What is known of a kind of workload.
+/// A kind of workload in the registry.
 pub struct Kind {
-    /// What can be set, without what [`COMMON`] has.
+    /// The settings of the workload, besides [`COMMON`].
     pub params: &'static [Param],
-    /// Of what it takes the place, if its statistics were fitted to published ones.
+    /// The workload that it replaces, if its statistics were fitted to published ones.
     pub stands_for: Option<StandsFor>,
     /// Starts it with these values and this seed.
     start: fn(Values, u64) -> Box<dyn Source>,
@@ -43,7 +43,7 @@ pub struct Kind {
 pub struct StandsFor {
     /// The name of the unavailable workload.
     pub what: &'static str,
-    /// What was published of it.
+    /// The published figures of that workload.
     pub published: fn() -> &'static [Published],
 }
 
@@ -55,18 +55,19 @@ pub struct Published {
     pub unit: &'static str,
     /// The smallest and the largest value that was measured.
     pub range: (f64, f64),
-    /// Where it was published, and the value there.
+    /// The publication, and the value there.
     pub place: &'static str,
     /// The publication was at hand and says so. Otherwise range and place are from memory, and the
     /// figure is an assumption of ours.
     pub confirmed: bool,
-    /// The same figure of a workload.
+    /// Computes the same figure of a workload.
     pub of: fn(&AccessStats) -> f64,
 }
 
-/// What the workload that `text` names takes the place of.
+/// The unavailable workload that the one named by `text` replaces.
 ///
 /// # Errors
+///
 /// If there is no such workload.
 pub fn stands_for(text: &str) -> Result<Option<StandsFor>, SettingsError> {
     Ok(REGISTRY.get(Named::parse(text)?.name)?.stands_for)

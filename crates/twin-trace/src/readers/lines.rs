@@ -7,7 +7,7 @@ use std::io::{BufRead, Read};
 use crate::error::{Place, Problem, TraceError};
 
 const MAX_LINE: u64 = 64 << 10;
-/// What some programs put before a text in UTF-8. It is no part of the first line.
+/// The mark that some programs put before a text in UTF-8. It is no part of the first line.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A text that is read line by line.

@@ -27,7 +27,7 @@ use crate::stream::Source;
 
 pub(crate) use lines::{BYTE_ORDER_MARK, Lines};
 
-/// What is known of a foreign format: how an input is opened.
+/// A foreign format in the registry.
 pub struct Format {
     /// Whether input with this beginning is of this format; `None` if another one with the same
     /// beginning is the default.
@@ -54,7 +54,7 @@ impl Again {
         Again(Rc::new(move || Ok(Box::new(open()?))))
     }
 
-    /// Its beginning, expanded if it is compressed.
+    /// The beginning of the input, expanded if it is compressed.
     fn open(&self) -> io::Result<Input> {
         expanded((self.0)()?)
     }
@@ -123,7 +123,7 @@ const PEEK_BYTES: u64 = 4 << 10;
 /// If it cannot be read.
 pub fn looks_like(input: impl Read + Send + 'static) -> std::io::Result<Option<&'static str>> {
     let mut start = Vec::new();
-    // What is damaged looks like nothing.
+    // Damaged input looks like no format.
     let Ok(input) = expanded(input) else { return Ok(None) };
     if input.take(PEEK_BYTES).read_to_end(&mut start).is_err() {
         return Ok(None);
@@ -152,7 +152,7 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// What files compressed with zstd, gzip and bzip2 begin with.
+/// The first bytes of files that zstd, gzip and bzip2 have compressed.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
 const BZIP2: [u8; 3] = *b"BZh";

@@ -57,7 +57,7 @@ pub enum Order {
     ///
     /// [`Traits::mounted`]: crate::Traits::mounted
     Process,
-    /// By client where the workload says that clients are independent, by process if it was
+    /// Choose: by client if the workload says that clients are independent, by process if it was
     /// recorded on a mount, otherwise by trace.
     Auto,
 }
@@ -65,10 +65,10 @@ pub enum Order {
 /// When a request is issued, once its [`Order`] allows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// At once: a closed loop, as fast as possible.
+    /// Issue requests as fast as possible: a closed loop.
     Asap,
-    /// At its time in the trace divided by `speed`, counted from the start, or at once if that time
-    /// has passed: an open loop.
+    /// Issue each request at its time in the trace divided by `speed`, counted from the start, or
+    /// at once if that time has passed: an open loop.
     Recorded {
         /// 2.0 is twice as fast as recorded.
         speed: f64,

@@ -52,7 +52,7 @@ struct File {
     size: u64,
     /// Set if a change of the length may or may not have happened.
     size_unknown: bool,
-    /// By first byte: the end of the range, and the request that wrote it.
+    /// The written ranges by first byte: the end of the range, and the request that wrote it.
     extents: BTreeMap<u64, (u64, u64)>,
     /// Number of changes begun so far, and how many of them are in flight.
     begun: u64,
@@ -191,7 +191,7 @@ impl Oracle {
         file.changing = file.changing.saturating_sub(1);
         let certain = alone && file.begun == begun && done;
         let change = match change {
-            // Of an end that is not known all bytes before the known one may have been meant.
+            // If the end is not known, all bytes before the known end may have been meant.
             Change::Add { len, .. } if !certain || file.size_unknown => {
                 let end = file.size.saturating_add(len);
                 file.size_unknown |= !done;

@@ -47,7 +47,8 @@ const SWEEP_AT: usize = 1 << 16;
 enum Until {
     Issued,
     Ended,
-    /// Its chain has handled the answer, and with it all earlier events of the chain.
+    /// The chain of the request has handled the answer, and with it all earlier events of the
+    /// chain.
     Handled,
 }
 
@@ -58,7 +59,7 @@ struct Wait {
     until: Until,
 }
 
-/// What a request does to something.
+/// The effect of a request on something.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Change,
@@ -91,7 +92,7 @@ impl Users {
             Use::End => return,
         };
         let Mark { number, domain, .. } = marks[track as usize];
-        // What its own chain has answered is behind it once it is issued itself.
+        // Answers of its own chain are known to it when it is issued.
         list.retain(|user| {
             let mark = &marks[user.0 as usize];
             let behind = mark.domain == domain && mark.answered_ns.is_some();
@@ -107,7 +108,7 @@ fn is_live(marks: &[Mark], &(track, number): &(u32, u64)) -> bool {
     mark.number == number && !mark.ended
 }
 
-/// What is known of a tracked request; its place is that of the track.
+/// The state of a tracked request; its place is that of the track.
 #[derive(Default)]
 struct Mark {
     /// 0 once its answer has been handled.
@@ -530,7 +531,7 @@ fn changed_names(op: &Op) -> [Option<(Ino, &[u8])>; 2] {
     }
 }
 
-/// What an operation does to the inode that it names first.
+/// The effect of an operation on the inode that it names first.
 fn use_of_inode(op: &Op) -> Use {
     match op {
         Op::Write { .. }

@@ -1,8 +1,9 @@
-//! What is learned before the text is read: which process made which, and where they began.
+//! Learns, before the text is read, which process made which and where each began.
 //!
-//! Contract: a child may write lines before the call that made it has ended, so births are collected ahead,
-//! from the few lines that can tell them. A number may be used again: births of a number come in their
-//! order. Lines without a number are those of the first process, or of the only one that there is.
+//! Contract: a child may write lines before the call that made it has ended, so births are
+//! collected ahead, from the few lines that can show one. A number may be used again: births of a
+//! number come in their order. Lines without a number belong to the first process, or to the only
+//! one that there is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,7 @@ pub(super) struct Birth {
     pub(super) shared: Shared,
 }
 
-/// What is known of the processes ahead.
+/// The births of all processes, learned ahead.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Births {
     of: BTreeMap<u32, Vec<Birth>>,
@@ -108,7 +109,7 @@ pub(super) fn birth_of(call: &Call) -> Option<(u32, Birth)> {
     if !makes_process(&call.name) {
         return None;
     }
-    // In another namespace of numbers the result is followed by the number that strace has for it.
+    // In another namespace of numbers, the number that strace uses follows the result.
     let inside = call.said.split_once("/* ").filter(|(_, rest)| rest.contains("strace's PID NS"));
     let number = match inside {
         Some((_, rest)) => unsigned(rest)?,

@@ -17,7 +17,7 @@ use super::brackets::{is_path, past_path, past_string};
 use super::call::Call;
 use super::clock::{Clock, nanos};
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Call(Call),
@@ -66,7 +66,7 @@ pub(super) struct Parser {
 const UNFINISHED: &str = "<unfinished ...>";
 const DETACHED: &str = "<detached ...>";
 
-/// What the table of `-c` and `-C` begins with.
+/// The beginning of the table of `-c` and `-C`.
 pub(super) const TABLE: &str = "% time ";
 
 impl Parser {

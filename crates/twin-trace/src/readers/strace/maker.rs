@@ -223,7 +223,8 @@ impl Maker {
         }
     }
 
-    /// Where the path of an argument leads; `dir` is the argument with the directory at which it begins.
+    /// Resolves the path of an argument; `dir` is the argument with the directory at which it
+    /// begins.
     pub(super) fn path(
         &mut self,
         call: &Call,

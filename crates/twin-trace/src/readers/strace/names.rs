@@ -240,7 +240,8 @@ impl Maker {
         Ok(())
     }
 
-    /// What is replaced is of the same kind as what replaces it, and empty if it is a directory.
+    /// A replaced file is of the same kind as the one that replaces it, and empty if it is a
+    /// directory.
     fn is_replaced(&mut self, ino: Ino, old: Ino, dir: Ino, name: &[u8]) {
         let world = &mut self.world;
         let (is_dir, was_dir) = (world.tree.is_dir(ino), world.tree.is_dir(old));

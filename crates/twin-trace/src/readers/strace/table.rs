@@ -13,11 +13,12 @@ use twin_fs::Ino;
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenFile {
     pub(super) ino: Ino,
-    /// Where the next read or write without a place begins; `None` if that is not known.
+    /// The offset of the next read or write without an offset of its own; `None` if it is not
+    /// known.
     pub(super) at: Option<u64>,
     /// Writes go to the end.
     pub(super) appends: bool,
-    /// It has an open of its own to release.
+    /// The open file has an open of its own to release.
     pub(super) is_open: bool,
     /// The latest path that was shown for it, as a hash.
     pub(super) path: u64,
@@ -32,7 +33,7 @@ impl OpenFile {
     }
 }
 
-/// What a descriptor is for.
+/// The purpose of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     File(usize),
@@ -66,7 +67,7 @@ pub(super) enum Cwd {
     Path(Vec<u8>),
 }
 
-/// What a call shares with the process that it makes.
+/// The tables that a call shares with the process that it makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shared {
     pub(super) files: bool,
@@ -177,7 +178,7 @@ impl Processes {
         Some(&mut self.tables.values[table].descriptors)
     }
 
-    /// What a descriptor is for; `None` if that is not known.
+    /// The purpose of a descriptor; `None` if it is not known.
     pub(super) fn slot(&mut self, pid: u32, fd: i64) -> Option<Slot> {
         Some(self.table(pid)?.get(&fd)?.slot)
     }
