@@ -47,14 +47,16 @@ pub enum SnapshotError {
 impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SnapshotError::NotASnapshot => f.write_str("this is no snapshot of twinfs"),
+            SnapshotError::NotASnapshot => {
+                f.write_str("this is no snapshot of twinfs (`twinfs snapshot` makes one)")
+            }
             SnapshotError::Version(version) => write!(
                 f,
                 "the snapshot has version {version} of the format, and this program reads version \
                  {VERSION}: use a newer twinfs"
             ),
             SnapshotError::Cut(len) => {
-                write!(f, "the snapshot is cut off: it ends after {len} bytes")
+                write!(f, "the snapshot is cut off after {len} bytes: take it again, or use a copy")
             }
             SnapshotError::Checksum => {
                 f.write_str("the snapshot is damaged: it does not match its checksum")
@@ -62,7 +64,9 @@ impl fmt::Display for SnapshotError {
             SnapshotError::Field(what, at) => {
                 write!(f, "the snapshot is damaged: {what} (byte {at} of its content)")
             }
-            SnapshotError::TooLarge(bytes) => write!(f, "the snapshot would have {bytes} bytes"),
+            SnapshotError::TooLarge(bytes) => {
+                write!(f, "the snapshot would have {bytes} bytes, and {MOST_BYTES} are possible")
+            }
         }
     }
 }

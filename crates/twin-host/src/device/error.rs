@@ -78,7 +78,7 @@ impl fmt::Display for ImageError {
             }
             ImageError::NotAnImage(path) => {
                 let path = path.display();
-                write!(f, "{path} is neither a regular file nor a block device")
+                write!(f, "{path} is neither a regular file nor a block device: name one")
             }
             ImageError::Exists(path) => {
                 write!(f, "{} exists already: remove it or choose another name", path.display())

@@ -28,7 +28,9 @@ pub(super) fn template(command: &Command) -> String {
             text.push_str(&format!("  {:<width$}  {about}\n", sub.get_name()));
         }
     }
-    text.push_str("\n`twinfs COMMAND --help` explains a command.\n\nOptions:\n{options}{after-help}");
+    text.push_str(
+        "\n`twinfs COMMAND --help` explains a command.\n\nOptions:\n{options}{after-help}",
+    );
     text
 }
 
@@ -41,7 +43,8 @@ mod tests {
 
     #[test]
     fn every_command_is_in_one_group() {
-        let grouped: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
+        let grouped: Vec<&str> =
+            GROUPS.iter().flat_map(|(_, names)| names.iter().copied()).collect();
         for sub in Cli::command().get_subcommands() {
             let count = grouped.iter().filter(|name| **name == sub.get_name()).count();
             assert_eq!(count, 1, "{}", sub.get_name());

@@ -89,7 +89,9 @@ fn undoes_runs(dir: &Path, interrupts: &Interrupts) -> Undoing {
 /// Options that are for directories need one.
 fn check_options(args: &Bench) -> Result<(), Failure> {
     if args.start.is_given() && args.sim.is_empty() {
-        return Err(usage("--aged, --fill and --from are for simulations: give --config CONFIG too"));
+        return Err(usage(
+            "--aged, --fill and --from are for simulations: give --config CONFIG too",
+        ));
     }
     if args.log.is_some() && args.sim.is_empty() {
         return Err(usage("--log is for simulations: give --config CONFIG too"));
