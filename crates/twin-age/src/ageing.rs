@@ -209,9 +209,6 @@ impl Plan {
     }
 
     /// The sizes of the profile that are made on this volume.
-    ///
-    /// # Errors
-    /// If there are none.
     pub fn sizes(&self) -> Result<Distribution, PlanError> {
         let largest = (self.full * self.capacity as f64) as u64 / LARGEST;
         let smallest = self.profile.sizes.bound(0) as u64;

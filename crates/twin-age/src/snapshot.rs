@@ -74,9 +74,6 @@ impl fmt::Display for SnapshotError {
 impl std::error::Error for SnapshotError {}
 
 /// Writes a map as a snapshot, with names only if `names` is true.
-///
-/// # Errors
-/// If it is too large.
 pub fn encode(map: &VolumeMap, names: bool) -> Result<Vec<u8>, SnapshotError> {
     let raw = content(map, names);
     if raw.len() as u64 > MOST_BYTES {

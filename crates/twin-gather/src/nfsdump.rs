@@ -53,9 +53,6 @@ pub fn looks_like(start: &[u8]) -> bool {
 }
 
 /// Reads a text to its end, or until `goes_on`, which gets the number of lines so far, returns false.
-///
-/// # Errors
-/// If the input fails.
 pub fn read(
     mut input: impl BufRead,
     mut goes_on: impl FnMut(u64) -> bool,

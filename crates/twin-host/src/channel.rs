@@ -100,9 +100,6 @@ fn name_of(pid: u32) -> io::Result<String> {
 
 impl Channel {
     /// Opens a channel of this process; `make` makes the session of each client.
-    ///
-    /// # Errors
-    /// If the host refuses a descriptor.
     pub fn open(host: &Host, make: impl Fn() -> Rc<dyn Session> + 'static) -> io::Result<Channel> {
         let name = random_name()?;
         let listener = UnixListener::bind_addr(&address(&name)?)?;

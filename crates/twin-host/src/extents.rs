@@ -121,7 +121,6 @@ const SYSTEMS: [(u64, &str); 8] = [
 /// then, and ends the walk by returning false.
 ///
 /// # Errors
-///
 /// If the file system does not report where files are, or the directory cannot be read.
 pub fn map(dir: &Path, keep_on: &dyn Fn(u64) -> bool) -> Result<Walked, ExtentsError> {
     let host = |errno| ExtentsError::Host(dir.into(), errno);

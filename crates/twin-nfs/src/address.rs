@@ -59,9 +59,6 @@ pub struct Network {
 
 impl Network {
     /// Reads `192.0.2.0/24`, `2001:db8::/32`, or an address alone.
-    ///
-    /// # Errors
-    /// In words, if the text is neither.
     pub fn parse(text: &str) -> Result<Network, String> {
         let (ip, bits) = match text.split_once('/') {
             Some((ip, bits)) => (ip, Some(bits)),

@@ -114,9 +114,6 @@ pub fn attributes(out: &mut Writer, volume: u64, attr: &Attr) {
 }
 
 /// Reads the attributes of a file: what [`attributes`] wrote.
-///
-/// # Errors
-/// If they are not attributes.
 pub fn read_attributes(r: &mut Reader<'_>) -> Result<Attr, Garbage> {
     let kind = kind_of(r.u32()?).ok_or(Garbage)?;
     let permissions = r.u32()? & mode::PERMISSIONS;
@@ -151,9 +148,6 @@ pub fn wcc(out: &mut Writer, volume: u64, wcc: &Wcc) {
 }
 
 /// Reads weak cache consistency data.
-///
-/// # Errors
-/// If it is not that.
 pub fn read_wcc(r: &mut Reader<'_>) -> Result<Wcc, Garbage> {
     let before =
         r.optional(|r| Ok(Before { size: r.u64()?, mtime: read_time(r)?, ctime: read_time(r)? }))?;
@@ -161,9 +155,6 @@ pub fn read_wcc(r: &mut Reader<'_>) -> Result<Wcc, Garbage> {
 }
 
 /// Reads the attributes that a client wants to set (`sattr3`).
-///
-/// # Errors
-/// If they are not that.
 pub fn read_settings(r: &mut Reader<'_>) -> Result<SetAttr, Garbage> {
     let mode = r.optional(Reader::u32)?.map(|mode| mode & mode::PERMISSIONS);
     let (uid, gid) = (r.optional(Reader::u32)?, r.optional(Reader::u32)?);

@@ -194,9 +194,6 @@ pub fn call(xid: u32, (program, version, procedure): (u32, u32, u32), caller: &C
 }
 
 /// The number of a reply, and its results if the call was executed.
-///
-/// # Errors
-/// If it is no reply.
 pub fn parse_reply(record: &[u8]) -> Result<(u32, Option<Reader<'_>>), Garbage> {
     let mut r = Reader::new(record);
     let xid = r.u32()?;

@@ -27,10 +27,6 @@ impl<'a> Reader<'a> {
     }
 
     /// The next `len` bytes; their padding is skipped.
-    ///
-    /// # Errors
-    ///
-    /// If fewer bytes are left.
     pub fn fixed(&mut self, len: usize) -> Result<&'a [u8], Garbage> {
         let padded = len.checked_next_multiple_of(4).ok_or(Garbage)?;
         let end = self.at.checked_add(padded).ok_or(Garbage)?;
@@ -40,18 +36,12 @@ impl<'a> Reader<'a> {
     }
 
     /// An unsigned integer.
-    ///
-    /// # Errors
-    /// If the packet ends.
     pub fn u32(&mut self) -> Result<u32, Garbage> {
         let bytes = self.fixed(4)?;
         bytes.try_into().map(u32::from_be_bytes).map_err(|_| Garbage)
     }
 
     /// An unsigned integer of eight bytes ("hyper").
-    ///
-    /// # Errors
-    /// If the packet ends.
     pub fn u64(&mut self) -> Result<u64, Garbage> {
         let bytes = self.fixed(8)?;
         bytes.try_into().map(u64::from_be_bytes).map_err(|_| Garbage)
@@ -79,9 +69,6 @@ impl<'a> Reader<'a> {
     }
 
     /// A value that a flag announces.
-    ///
-    /// # Errors
-    /// As for the flag and the value.
     pub fn optional<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, Garbage>,
@@ -90,9 +77,6 @@ impl<'a> Reader<'a> {
     }
 
     /// Checks that the whole packet was read.
-    ///
-    /// # Errors
-    /// If something follows.
     pub fn end(&self) -> Result<(), Garbage> {
         if self.at == self.bytes.len() { Ok(()) } else { Err(Garbage) }
     }

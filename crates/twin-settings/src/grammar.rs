@@ -112,9 +112,6 @@ fn inside(text: &str) -> Option<&str> {
 
 /// Checks that the parentheses of a text do not nest deeper than [`DEEPEST`], whether they match or
 /// not. For code that divides texts by itself.
-///
-/// # Errors
-/// If they do.
 pub fn check_depth(text: &str) -> Result<(), SettingsError> {
     let mut depth = 0_usize;
     for letter in text.bytes() {

@@ -230,7 +230,6 @@ impl Bus {
     /// Returns the same bus, to which nothing is connected yet, with another rate.
     ///
     /// # Panics
-    ///
     /// If the rate is zero.
     #[must_use]
     pub fn at_rate(&self, bytes_per_s: u64) -> Bus {

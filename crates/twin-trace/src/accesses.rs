@@ -76,9 +76,6 @@ struct Files {
 
 impl AccessStats {
     /// Reads a workload to its end.
-    ///
-    /// # Errors
-    /// If the workload is damaged.
     pub fn of(source: &mut (impl Source + ?Sized)) -> Result<AccessStats, TraceError> {
         let (mut stats, mut files) = (AccessStats::default(), Files::default());
         let (mut first, mut last) = (None, 0);

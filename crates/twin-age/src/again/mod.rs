@@ -76,9 +76,6 @@ pub struct Told {
 
 /// The workload of the next period, from a recording that `open` opens and the map of the volume at its
 /// end, with names. Memory is needed for each request and each file.
-///
-/// # Errors
-/// Those of the recording.
 pub fn again<S: Source, E: From<TraceError>>(
     mut open: impl FnMut() -> Result<S, E>,
     window: Window,

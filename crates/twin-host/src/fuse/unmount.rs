@@ -108,9 +108,6 @@ pub fn unmount(dir: &Path) -> Result<(), UnmountError> {
 }
 
 /// As [`unmount`]; calls `tell` with the name of each thing that it is about to wait for.
-///
-/// # Errors
-/// As [`unmount`].
 pub fn unmount_telling(dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), UnmountError> {
     let by_helper = !rustix::process::geteuid().is_root();
     // A dead mount cannot be resolved itself, so its parent is.

@@ -54,9 +54,6 @@ impl<F: FileSystem> Front<F> {
 
     /// Serves until [`stop`](Self::stop): then the calls under way are executed and answered, and
     /// the connections closed.
-    ///
-    /// # Errors
-    /// If the sockets cannot be watched.
     pub async fn run(&self) -> io::Result<()> {
         let sockets = TcpSockets::open(&self.host, self.listeners.take())?;
         self.front.run(sockets, self.front.machine(self.bounds)).await;

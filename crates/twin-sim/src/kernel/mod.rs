@@ -71,9 +71,6 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     /// Writes all dirty pages to the mount.
-    ///
-    /// # Errors
-    /// The first of the mount.
     pub async fn write_out(&self) -> Result<(), FsError> {
         let from = From(Request::root(u64::MAX, Op::Sync));
         let mut dirty: Vec<Ino> = {

@@ -68,9 +68,6 @@ pub struct Disk {
 
 impl Disk {
     /// A drive with these figures.
-    ///
-    /// # Errors
-    /// If the drive cannot have these options.
     pub fn new(name: &'static str, drive: &Drive, options: &Options) -> Result<Disk, ModelError> {
         let mut drive = drive.clone();
         if let Some((track, cylinder)) = options.skews {

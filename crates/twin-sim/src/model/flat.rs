@@ -78,9 +78,6 @@ pub struct FlatSsd {
 
 impl FlatSsd {
     /// A device with these figures.
-    ///
-    /// # Errors
-    /// If it cannot have these options.
     pub fn new(
         name: &'static str,
         figures: &FlatSsdFigures,

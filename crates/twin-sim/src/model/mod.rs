@@ -266,9 +266,6 @@ pub struct Known {
 
 impl Known {
     /// A new device of this kind.
-    ///
-    /// # Errors
-    /// If the device cannot have these options.
     pub fn build(&self, options: &Options) -> Result<Box<dyn DeviceModel>, ModelError> {
         (self.make)(options)
     }

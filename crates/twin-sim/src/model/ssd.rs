@@ -183,9 +183,6 @@ pub struct Ssd {
 
 impl Ssd {
     /// A device with these figures, empty.
-    ///
-    /// # Errors
-    /// If it cannot have these options.
     pub fn new(
         name: &'static str,
         figures: &SsdFigures,

@@ -154,9 +154,6 @@ pub fn open(
 }
 
 /// Reads `input` in the format that its beginning matches.
-///
-/// # Errors
-/// If it matches no format.
 pub fn open_any(
     input: impl Read + Send + 'static,
 ) -> Result<(&'static RegistryEntry<Format>, Box<dyn BlockSource>), OpenError> {

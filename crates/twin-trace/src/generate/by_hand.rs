@@ -96,9 +96,6 @@ impl Kind {
     ];
 
     /// The kind with this name.
-    ///
-    /// # Errors
-    /// If there is none.
     pub fn named(name: &str) -> Result<Kind, SettingsError> {
         let found = Kind::ALL.iter().find(|(known, _)| *known == name);
         let names = Kind::ALL.iter().map(|(name, _)| *name);

@@ -65,10 +65,6 @@ pub struct Published {
 }
 
 /// The unavailable workload that the one named by `text` replaces.
-///
-/// # Errors
-///
-/// If there is no such workload.
 pub fn stands_for(text: &str) -> Result<Option<StandsFor>, SettingsError> {
     Ok(REGISTRY.get(Named::parse(text)?.name)?.stands_for)
 }

@@ -92,9 +92,6 @@ pub fn open(name: &str, input: impl Read + Send + 'static) -> Result<Box<dyn Sou
 }
 
 /// Reads an input that can be opened again as the format called `name`.
-///
-/// # Errors
-/// As [`open`].
 pub fn open_again(name: &str, input: Again) -> Result<Box<dyn Source>, OpenError> {
     let format = REGISTRY.get(name).map_err(OpenError::Name)?;
     match format.open {
@@ -118,9 +115,6 @@ fn kept(mut input: Input) -> io::Result<Again> {
 const PEEK_BYTES: u64 = 4 << 10;
 
 /// The name of the format that the beginning of an input matches, compressed or not.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn looks_like(input: impl Read + Send + 'static) -> std::io::Result<Option<&'static str>> {
     let mut start = Vec::new();
     // Damaged input looks like no format.
@@ -177,9 +171,6 @@ pub fn is_compressed(start: &[u8]) -> bool {
 
 /// The input, expanded if it is compressed with zstd, gzip, bzip2 or xz, in any number of frames, members
 /// or streams. It is expanded as it is read, in pieces: how much it expands to costs time, not memory.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn expanded(input: impl Read + Send + 'static) -> std::io::Result<Input> {
     let mut input = BufReader::with_capacity(64 << 10, input);
     let start = input.fill_buf()?;

@@ -71,9 +71,6 @@ pub(super) const TABLE: &str = "% time ";
 
 impl Parser {
     /// Reads a line.
-    ///
-    /// # Errors
-    /// If it is no line of strace.
     pub(super) fn line(&mut self, line: &str) -> Result<Said, String> {
         if self.is_note(line) {
             return Ok(Said::Note);
