@@ -86,7 +86,7 @@ const SHARE: Unit = Unit::Decimal(0.0, 0.9);
 pub const KEYS: &[Key<NetworkSettings>] = &[
     Key::own(
         "proto",
-        "how calls are carried: a connection, or datagrams",
+        "how calls are carried: by a connection (tcp) or by datagrams (udp)",
         "tcp|udp",
         |n, text| {
             let names = Proto::ALL.iter().map(|(name, _)| *name);
@@ -97,29 +97,43 @@ pub const KEYS: &[Key<NetworkSettings>] = &[
         },
         |n| Proto::ALL.iter().find(|(_, p)| *p == n.proto).map_or("", |(name, _)| name).into(),
     ),
-    Key::new("latency", "time of the network, one way", Unit::Time(MICROS, 100 * SECS), |n| {
-        (&mut n.latency_ns).into()
-    }),
-    Key::new("bandwidth", "bytes a second of a link", Unit::bytes(100, 1 << 50), |n| {
-        (&mut n.bytes_per_s).into()
-    }),
+    Key::new(
+        "latency",
+        "time of the network in one direction; 100us in a room, 1ms to 50ms between sites",
+        Unit::Time(MICROS, 100 * SECS),
+        |n| (&mut n.latency_ns).into(),
+    ),
+    Key::new(
+        "bandwidth",
+        "bytes a second of a link: 125M is gigabit Ethernet",
+        Unit::bytes(100, 1 << 50),
+        |n| (&mut n.bytes_per_s).into(),
+    ),
     Key::new("frame", "bytes of data in a frame", Unit::bytes(64, 1 << 16), |n| {
         (&mut n.frame_bytes).into()
     }),
-    Key::new("loss", "share of frames that are lost", SHARE, |n| (&mut n.loss).into()),
+    Key::new(
+        "loss",
+        "share of frames that are lost, 0 to 0.9; 0.001 is a bad network",
+        SHARE,
+        |n| (&mut n.loss).into(),
+    ),
     Key::new("duplicate", "share of datagrams that arrive twice", SHARE, |n| {
         (&mut n.duplicate).into()
     }),
     Key::new("reorder", "share of datagrams that later ones overtake", SHARE, |n| {
         (&mut n.reorder).into()
     }),
-    Key::new("late", "how late those are at most", Unit::Time(MILLIS, 100 * SECS), |n| {
-        (&mut n.late_ns).into()
-    }),
+    Key::new(
+        "late",
+        "the longest time by which those are late",
+        Unit::Time(MILLIS, 100 * SECS),
+        |n| (&mut n.late_ns).into(),
+    ),
     Key::new("breaks", "probability that a message breaks its connection", SHARE, |n| {
         (&mut n.breaks).into()
     }),
-    Key::new("reconnect", "time to make a connection anew", Unit::Time(MILLIS, 100 * SECS), |n| {
+    Key::new("reconnect", "time to connect again", Unit::Time(MILLIS, 100 * SECS), |n| {
         (&mut n.reconnect_ns).into()
     }),
 ];

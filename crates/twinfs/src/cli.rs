@@ -176,8 +176,8 @@ pub(crate) struct Mkfs {
     /// journal (modern), sync (classic).
     #[arg(long, value_parser = policies("Orderings"))]
     pub(crate) ordering: Option<String>,
-    /// One inode for each so many bytes of space, for layouts with tables of inodes. Smaller values
-    /// allow more files and cost space for the tables. Default: 4K (classic), 8K (others).
+    /// Bytes of space per inode, for layouts with tables of inodes. Smaller values allow more files and
+    /// cost space for the tables. Default: 4K (classic), 8K (others).
     #[arg(long)]
     pub(crate) bytes_per_inode: Option<Size>,
     /// Overwrite the image or device, whatever it contains.
