@@ -43,7 +43,7 @@ pub(crate) use serve::{Beside, Serve};
 #[command(name = "twinfs", version, about, max_term_width = 100)]
 #[command(help_template = groups::template(&Command::augment_subcommands(clap::Command::new("twinfs"))))]
 #[command(after_help = "First steps:\n  \
-    twinfs compare                                which design suits a small server?\n  \
+    twinfs compare                                which design suits a server?\n  \
     twinfs mkfs --layout lfs --size 4G disk.img   make a volume in a file\n  \
     mkdir -p mnt && twinfs mount disk.img mnt     use it\n  \
     twinfs umount mnt                             write it out and unmount it\n  \
