@@ -212,7 +212,7 @@ pub(crate) struct Clean {
     pub(crate) image: PathBuf,
 }
 
-/// Simulate a workload on several configurations, and say which wins
+/// Simulate a workload on several configurations, and say which wins.
 ///
 /// A configuration is a file system with the hardware below it, written `preset` or
 /// `preset:key=value,...`; --list shows them all. Without configurations, five typical ones are
@@ -230,58 +230,58 @@ pub(crate) struct Compare {
     #[command(flatten)]
     pub(crate) start: Start,
     /// Replay this trace instead of the one that comes with the program.
-    #[arg(long, short)]
+    #[arg(help_heading = "Workload", long, short)]
     pub(crate) trace: Option<PathBuf>,
     /// The format of the trace, if it is not recognized; --list shows all formats.
-    #[arg(long, requires = "trace", value_parser = foreign_formats(), value_name = "FORMAT")]
+    #[arg(help_heading = "Workload", long, requires = "trace", value_parser = foreign_formats(), value_name = "FORMAT")]
     pub(crate) trace_format: Option<String>,
     /// Generate this workload instead of replaying a trace, such as `build:files=300` (--list shows all
     /// generators), or run the workload that a TOML file describes (docs/workloads.md).
-    #[arg(long, short, conflicts_with = "trace")]
+    #[arg(help_heading = "Workload", long, short, conflicts_with = "trace")]
     pub(crate) workload: Option<String>,
     /// The seed of a generated workload. Default: 1.
-    #[arg(long, requires = "workload", conflicts_with = "trace")]
+    #[arg(help_heading = "Workload", long, requires = "workload", conflicts_with = "trace")]
     pub(crate) seed: Option<u64>,
     /// Run each configuration with this many seeds, and show the median run with the smallest and the
     /// largest value. Configurations are also equal if chance explains their difference: their ranges
     /// overlap, and the Mann-Whitney test does not tell them apart at 5%. That test needs at least
     /// four seeds; five to ten are a good number.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=twin_lab::MOST_SEEDS))]
+    #[arg(help_heading = "Judgement", long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=twin_lab::MOST_SEEDS))]
     pub(crate) seeds: u64,
     /// When operations are issued. Default: think for a recording of a mount, otherwise asap.
-    #[arg(long, value_enum)]
+    #[arg(help_heading = "Workload", long, value_enum)]
     pub(crate) pace: Option<Pace>,
     /// With --pace recorded or think: replay this many times faster than recorded. Default: 1.
-    #[arg(long)]
+    #[arg(help_heading = "Workload", long)]
     pub(crate) speed: Option<f64>,
     #[command(flatten)]
     pub(crate) output: Output,
     /// Write a self-contained HTML page: the verdict, the settings, and charts of the measure, the
     /// disk's time, latencies, the course of the runs, and the volumes at the end.
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Results", long, value_name = "FILE")]
     pub(crate) html: Option<PathBuf>,
-    #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
+    #[arg(help_heading = "Results", long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
     pub(crate) log: Option<Categories>,
     /// Also print all figures, one column for each configuration, and all settings with their defaults.
-    #[arg(long)]
+    #[arg(help_heading = "Results", long)]
     pub(crate) details: bool,
     /// Simulate the machine in this file, which `twinfs calibrate` measured: its processor, its kernel,
     /// and its device in configurations that choose no disk.
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Real machines", long, value_name = "FILE")]
     pub(crate) machine: Option<PathBuf>,
     /// Also replay the workload for real, in turn, in these directories and on these file systems:
     /// /mnt/disk,ext4,xfs,lfs,ffs. File systems are made on a loop device, which needs root. Measured
     /// times are shown beside simulated ones.
-    #[arg(long, value_name = "PLACES", value_delimiter = ',')]
+    #[arg(help_heading = "Real machines", long, value_name = "PLACES", value_delimiter = ',')]
     pub(crate) on: Vec<String>,
     /// The measure by which configurations are ranked; smaller is better.
-    #[arg(long, value_name = "MEASURE", value_parser = measures(),
+    #[arg(help_heading = "Judgement", long, value_name = "MEASURE", value_parser = measures(),
         default_value = twin_lab::MEASURES.first().name)]
     pub(crate) by: String,
     /// Instead of configurations, simulate a whole server of hosts, busses, disks, file systems and
     /// clients that FILE describes (docs/servers.md), or the one that comes with the program:
     /// cut-and-paste.
-    #[arg(long, value_name = "FILE|NAME", conflicts_with_all = ["configs", "trace", "workload", "with",
+    #[arg(help_heading = "Workload", long, value_name = "FILE|NAME", conflicts_with_all = ["configs", "trace", "workload", "with",
         "what_if", "seeds", "pace", "speed", "log", "machine", "on", "by"])]
     pub(crate) server: Option<PathBuf>,
     #[command(flatten)]
@@ -291,7 +291,7 @@ pub(crate) struct Compare {
     pub(crate) list: bool,
 }
 
-/// Study cleaning on a bare volume: a log of blocks, without files
+/// Study cleaning on a bare volume: a log of blocks, without files.
 ///
 /// Runs every workload with every placement policy (which blocks are written together), every
 /// victim policy (which segment is cleaned next) and every seed, and prints the write amplification:
@@ -384,7 +384,7 @@ const SIMULATED: [&str; 6] = ["slow", "every", "accesses", "by_hand", "pace", "s
 /// What is for bare volumes watched by `top`, but for the number of their blocks.
 const BARE: [&str; 5] = ["placement", "victim", "volumes", "step", "rate"];
 
-/// Watch a log while it is written and cleaned
+/// Watch a log while it is written and cleaned.
 ///
 /// Shows a map of the segments: how full each is, its age by colour (red young, blue old), which are
 /// being written or cleaned, and a histogram of how full they are. On a terminal the map is drawn in
@@ -469,7 +469,7 @@ pub(crate) struct Top {
     pub(crate) plain: bool,
 }
 
-/// List the named configurations, what they set and why
+/// List the named configurations, what they set and why.
 #[derive(Args)]
 pub(crate) struct Presets {
     /// Show only these.
@@ -506,7 +506,7 @@ fn volumes_of_writes(text: &str) -> Result<f64, String> {
 /// does not report a missing argument that conflicts with one that is given.
 const NOT_PEERS: [&str; 3] = ["sim", "dir", "device"];
 
-/// Run benchmarks on simulated volumes, mounts and directories
+/// Run benchmarks on simulated volumes, mounts and directories.
 ///
 /// The targets take turns. In a directory, the benchmark works in a directory of its own, which is
 /// removed at the end. The benchmarks are those of the papers on log-structured file systems; --list
@@ -564,7 +564,7 @@ pub(crate) struct Bench {
     pub(crate) list: bool,
 }
 
-/// Record the operations of programs in a directory
+/// Record the operations of programs in a directory.
 ///
 /// Mounts a mirror of the directory SOURCE at DIR: all operations at DIR are performed in SOURCE and
 /// recorded. `twinfs umount DIR` ends the recording. It has names and sizes, and with --contents also
@@ -586,7 +586,7 @@ pub(crate) struct Record {
     pub(crate) dir: PathBuf,
 }
 
-/// Replay a trace in the simulator, or for real on an image
+/// Replay a trace in the simulator, or for real on an image.
 #[derive(Args)]
 pub(crate) struct Replay {
     /// The trace.
@@ -611,7 +611,7 @@ pub(crate) struct Replay {
     pub(crate) output: Output,
 }
 
-/// Check, or repair, a volume that is not mounted
+/// Check, or repair, a volume that is not mounted.
 ///
 /// Without --repair nothing is written, and the exit code is 0 only if the volume is sound. A
 /// volume that was not unmounted is checked in the state that the next mount will recover. A repair
@@ -634,7 +634,7 @@ pub(crate) struct Check {
     pub(crate) image: PathBuf,
 }
 
-/// Show the structures of a volume that is not mounted
+/// Show the structures of a volume that is not mounted.
 ///
 /// Works on damaged volumes: dump shows all that can be read, and reports the place of everything that
 /// cannot be read on standard error (in JSON, in `problems`). Exits with 0 only if everything that was
@@ -668,7 +668,7 @@ pub(crate) struct Dump {
     pub(crate) which: Option<String>,
 }
 
-/// Show how full a volume is, and what its mount has done
+/// Show how full a volume is, and what its mount has done.
 ///
 /// Of an image that is not mounted: its kind, sizes and free space. Of the directory where a volume is
 /// mounted: free space, the memory of the mount and what the mount has done. --watch prints what the

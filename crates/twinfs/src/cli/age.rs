@@ -11,7 +11,7 @@ use super::{Output, Pace, layouts};
 use crate::choices::foreign_formats;
 use crate::size::Size;
 
-/// Show how fragmented files and free space are
+/// Show how fragmented files and free space are.
 ///
 /// The layout score is the share of blocks that lie directly behind their predecessor (Smith and
 /// Seltzer, 1994); it is shown by size of file and as a whole. Works on images of any layout, on
@@ -45,7 +45,7 @@ pub(crate) struct Layout {
     pub(crate) what: Option<PathBuf>,
 }
 
-/// Write down where all files and all free space are
+/// Write down where all files and all free space are.
 ///
 /// A snapshot has the sizes, ages and places of all files and the free space, no contents, and names
 /// only with --names. The source is an image that is not mounted, or a directory on any file system.
@@ -63,7 +63,7 @@ pub(crate) struct Snapshot {
     pub(crate) what: PathBuf,
 }
 
-/// Copy the state of a mounted volume, without contents
+/// Copy the state of a mounted volume, without contents.
 ///
 /// The fork is an image with the state of one instant: it mounts, checks clean, and takes space on the
 /// host for metadata alone. Simulations begin on it (`compare --from`). Contents of files are zeros,
@@ -85,7 +85,7 @@ pub(crate) struct Fork {
     pub(crate) dir: PathBuf,
 }
 
-/// Predict the next hours of a volume from a recording
+/// Predict the next hours of a volume from a recording.
 ///
 /// Takes the recording of a mount (`mount --record`, which may still go on) and the volume as it is
 /// now, and simulates a next period of the same kind: how full the volume gets, how much is written,
@@ -133,7 +133,7 @@ pub(crate) struct Forecast {
 /// The options that age a volume by a history instead of a profile.
 const HISTORIES: [&str; 3] = ["trace", "git", "snapshots"];
 
-/// Make a volume that looks as if used for years
+/// Make a volume that looks as if used for years.
 ///
 /// Creates and deletes files in simulation until the volume has the sizes, ages and depths of files of
 /// a profile (those of Geriatrix; --list shows them), or repeats a recorded history. User data is zeros,
@@ -244,21 +244,21 @@ impl Places {
 pub(crate) struct Start {
     /// Begin on aged volumes, such as agrawal or meyer:years=2,full=80%,turnover=5,seed=1. A new volume
     /// is run beside each, except by `frontier`. `twinfs age --list` shows the profiles.
-    #[arg(long, value_name = "PROFILE")]
+    #[arg(help_heading = "Old volumes", long, value_name = "PROFILE")]
     pub(crate) aged: Option<String>,
     /// Begin on volumes that are this full of files, such as 80%, from which nothing was ever deleted.
-    #[arg(long, value_name = "PERCENT", conflicts_with = "aged")]
+    #[arg(help_heading = "Old volumes", long, value_name = "PERCENT", conflicts_with = "aged")]
     pub(crate) fill: Option<String>,
     /// Begin on a copy of the volume in this unmounted image; configurations need its layout and get its
     /// size. Or begin on a volume with the files of this snapshot, where the layout chooses the places.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["aged", "fill"])]
+    #[arg(help_heading = "Old volumes", long, value_name = "FILE", conflicts_with_all = ["aged", "fill"])]
     pub(crate) from: Option<PathBuf>,
     /// With --from SNAPSHOT, on FFS: put the files where they were, or copy only the free space.
-    #[arg(long, value_enum, requires = "from")]
+    #[arg(help_heading = "Old volumes", long, value_enum, requires = "from")]
     pub(crate) places: Option<Places>,
     /// Make the volumes of --aged and --fill again, and keep none. Otherwise volumes of earlier runs are
     /// reused, and new ones kept, in $XDG_CACHE_HOME/twinfs or ~/.cache/twinfs (at most 2 GiB).
-    #[arg(long)]
+    #[arg(help_heading = "Old volumes", long)]
     pub(crate) no_kept_volumes: bool,
 }
 

@@ -17,7 +17,7 @@ pub(crate) enum ObjectRules {
     Paper,
 }
 
-/// Show the misses of cache policies at each cache size
+/// Show the misses of cache policies at each cache size.
 ///
 /// The policies are those of mounts (`mount --replacement`) and simulations, and one that knows the
 /// future, which is the optimum if all objects have one size. Misses are printed as a share of all

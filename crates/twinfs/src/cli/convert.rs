@@ -7,7 +7,7 @@ use clap::Args;
 use super::Output;
 use crate::choices::foreign_formats;
 
-/// Convert other traces or generated workloads to a trace
+/// Convert other traces or generated workloads to a trace.
 ///
 /// Reads every format that `compare -t` reads (`twinfs compare --list` shows them), compressed or
 /// not, and prints how many operations of each kind the trace has. The reader of a format adds what the

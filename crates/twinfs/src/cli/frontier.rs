@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::{Output, Pace, Start};
 
-/// Show what flush policies lose in power failures and write
+/// Show what flush policies lose in power failures and write.
 ///
 /// Simulates a workload under every flush policy and, where a policy has one, every age limit. The
 /// power fails at many instants of each run; each time the volume is recovered, and the recovered data

@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::Output;
 
-/// Make a trace from the packets of an NFS server
+/// Make a trace from the packets of an NFS server.
 ///
 /// Reads a capture (pcap or pcapng, also compressed with gzip, zstd, bzip2 or xz) of NFS version 2 or 3
 /// over UDP or TCP, IPv4 or IPv6, on any port, or the text of nfsdump. It pairs calls with replies, and

@@ -13,7 +13,7 @@ pub(crate) struct Completions {
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Write the manual pages, one for each command
+/// Write the manual pages, one for each command.
 #[derive(Args)]
 pub(crate) struct Man {
     /// The directory for the pages, such as ~/.local/share/man/man1. It is created if it does not exist.

@@ -51,7 +51,7 @@ impl Pace {
     }
 }
 
-/// Measure this machine, so that it can be simulated
+/// Measure this machine, so that it can be simulated.
 ///
 /// Measures the device under a directory (times by kind, size and number of requests in flight), the
 /// cost of passing a request to a mount, and the processor's costs of each layout, all several times
@@ -72,7 +72,7 @@ pub(crate) struct Calibrate {
     pub(crate) dir: PathBuf,
 }
 
-/// Measure how far simulations are from this machine
+/// Measure how far simulations are from this machine.
 ///
 /// Records real workloads (builds, git, SQLite, mail and others) on a mount, runs each for real on
 /// several configurations, simulates the recordings on the same configurations, and reports the errors
@@ -123,6 +123,6 @@ pub(crate) struct SharedSettings {
     pub(crate) with: Option<String>,
     /// Find out what would change the order of the best two: run both again with a smaller and a larger
     /// cache, with other block sizes, and on a disk of another kind, each with one seed.
-    #[arg(long)]
+    #[arg(help_heading = "Judgement", long)]
     pub(crate) what_if: bool,
 }

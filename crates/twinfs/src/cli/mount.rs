@@ -11,7 +11,7 @@ use super::{Beside, ObserveMount, log_help};
 use crate::choices::{disk_queue, disk_queue_help, replacement, replacement_help};
 use crate::size::Size;
 
-/// Mount a volume
+/// Mount a volume.
 ///
 /// Returns when the volume is mounted; a process in the background serves it. To unmount it, use
 /// `twinfs umount DIR`, or umount, or send SIGTERM to that process: when the process has ended, all data
@@ -37,7 +37,7 @@ pub(crate) struct Mount {
     /// Memory for cached blocks. `twinfs cache` shows which size suits a workload.
     #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
-    #[arg(long, value_name = "POLICY", value_parser = replacement, help = replacement_help(),
+    #[arg(help_heading = "Policies", long, value_name = "POLICY", value_parser = replacement, help = replacement_help(),
         default_value = twin_cache::replacement::REGISTRY.first().name)]
     pub(crate) replacement: &'static str,
     /// Memory that the whole daemon may use, instead of --cache. The cache may use the memory that
@@ -59,59 +59,76 @@ pub(crate) struct Mount {
     pub(crate) allow_other: bool,
     /// How long to poll for the next request before sleeping. Higher values shorten latencies and use more
     /// processor time; 0 to 1000 are sensible.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
+    #[arg(help_heading = "Device", long, value_name = "MICROSECONDS", default_value_t = 200)]
     pub(crate) spin: u32,
     /// Access the image through the host's page cache instead of by direct I/O. Data is then cached twice.
-    #[arg(long)]
+    #[arg(help_heading = "Device", long)]
     pub(crate) buffered: bool,
     /// Use plain reads and writes instead of io_uring, one request at a time.
-    #[arg(long)]
+    #[arg(help_heading = "Device", long)]
     pub(crate) no_io_uring: bool,
     /// Treat files as the extended attributes user.twinfs.type, .rate and .replacement say
     /// (docs/media.md).
-    #[arg(long)]
+    #[arg(help_heading = "Policies", long)]
     pub(crate) file_types: bool,
-    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = disk_queue,
+    #[arg(help_heading = "Policies", long, value_name = "NAME", default_value = "auto", value_parser = disk_queue,
           help = disk_queue_help())]
     pub(crate) queue: QueueChoice,
     /// The policies of cleaning a log, such as victim=twin,placement=twin,when=idle: which segment is
     /// cleaned first, which blocks are written together, and when the cleaner works although no operation
     /// waits for it (it always works when clean segments run short). `twinfs compare --list` shows them.
-    #[arg(long, value_name = "LIST", default_value = "", conflicts_with = "read_only")]
+    #[arg(
+        help_heading = "Policies",
+        long,
+        value_name = "LIST",
+        default_value = "",
+        conflicts_with = "read_only"
+    )]
     pub(crate) cleaner: String,
     /// The policy by which FFS allocates blocks, such as whole-file (see `twinfs compare --list`).
-    #[arg(long, value_name = "POLICY", conflicts_with = "read_only")]
+    #[arg(help_heading = "Policies", long, value_name = "POLICY", conflicts_with = "read_only")]
     pub(crate) alloc: Option<String>,
     /// The policy that writes changes back before anybody asks for it, such as update or
     /// delayed:flush-age=10s,flush-by=needer. It replaces the limit of two seconds: a crash may lose
     /// all data that the policy has not written yet (`twinfs frontier` shows how much). Longer ages save
     /// writes and lose more; fsync and unmounting write as always. `twinfs compare --list` shows all.
-    #[arg(long, value_name = "POLICY", conflicts_with_all = ["read_only", "flight"])]
+    #[arg(help_heading = "Policies", long, value_name = "POLICY", conflicts_with_all = ["read_only", "flight"])]
     pub(crate) flush: Option<String>,
     /// Write the state of the log into this file as JSON, twice a second and at the end, for
     /// `twinfs top --mount FILE`. For logs only.
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Recording and watching", long, value_name = "FILE")]
     pub(crate) status: Option<PathBuf>,
     /// Record every operation in this file, which must not exist, for replays: names and sizes, no
     /// contents.
-    #[arg(long, value_name = "FILE")]
+    #[arg(help_heading = "Recording and watching", long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
     /// With --record: also record contents.
-    #[arg(long, requires = "record", conflicts_with = "flight")]
+    #[arg(
+        help_heading = "Recording and watching",
+        long,
+        requires = "record",
+        conflicts_with = "flight"
+    )]
     pub(crate) contents: bool,
     /// Log everything that enters the core in this file, which must not exist, so that
     /// `twinfs replay --verify` can repeat the run.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "observe"])]
+    #[arg(help_heading = "Recording and watching", long, value_name = "FILE", conflicts_with_all = ["record", "observe"])]
     pub(crate) flight: Option<PathBuf>,
-    #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
+    #[arg(help_heading = "Recording and watching", long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
     pub(crate) log: Option<Categories>,
     /// With --log: append the lines to this file. A mount in the background needs one.
-    #[arg(long, value_name = "FILE", requires = "log")]
+    #[arg(help_heading = "Recording and watching", long, value_name = "FILE", requires = "log")]
     pub(crate) log_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) observe: ObserveMount,
     /// With --observe: write the figures to this file, which must not exist, as comma-separated values.
-    #[arg(long = "observe-file", alias = "observed", value_name = "FILE", requires = "observe")]
+    #[arg(
+        help_heading = "Recording and watching",
+        long = "observe-file",
+        alias = "observed",
+        value_name = "FILE",
+        requires = "observe"
+    )]
     pub(crate) observed: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) nfs: Beside,
@@ -160,7 +177,7 @@ impl MountChoice {
     }
 }
 
-/// Unmount a volume; all data is on the device afterwards
+/// Unmount a volume; all data is on the device afterwards.
 ///
 /// Returns when the process in the background has ended. A volume that could not be written, because
 /// its disk failed or the host is full, is unmounted too, with an error that reports the loss.

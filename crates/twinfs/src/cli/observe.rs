@@ -10,10 +10,10 @@ use twin_rt::{Nanos, SECS};
 pub(crate) struct Observe {
     /// Show further statistics, such as latencies,queue-length or all, over the whole run and by interval
     /// of simulated time (docs/observers.md). The run itself does not change.
-    #[arg(long, value_name = "NAME,...|all", value_delimiter = ',', value_parser = observers())]
+    #[arg(help_heading = "Results", long, value_name = "NAME,...|all", value_delimiter = ',', value_parser = observers())]
     observe: Vec<String>,
     /// With --observe: the interval, such as 1s or 15min; seconds without a unit. Default: 15min.
-    #[arg(long, requires = "observe", value_name = "TIME", value_parser = interval)]
+    #[arg(help_heading = "Results", long, requires = "observe", value_name = "TIME", value_parser = interval)]
     every: Option<Nanos>,
 }
 
@@ -35,11 +35,11 @@ impl Observe {
 pub(crate) struct ObserveMount {
     /// Show further statistics of the mount, such as latencies,queue-length or all (docs/observers.md).
     /// Statistics that a real device does not report are listed as missing.
-    #[arg(long, value_name = "NAME,...|all", value_delimiter = ',', value_parser = observers())]
+    #[arg(help_heading = "Recording and watching", long, value_name = "NAME,...|all", value_delimiter = ',', value_parser = observers())]
     observe: Vec<String>,
     /// With --observe: the interval, such as 1s or 15min, at least 100ms; seconds without a unit. Default:
     /// 15min for mount, 10s for stat.
-    #[arg(long, requires = "observe", value_name = "TIME", value_parser = interval)]
+    #[arg(help_heading = "Recording and watching", long, requires = "observe", value_name = "TIME", value_parser = interval)]
     every: Option<Nanos>,
 }
 

@@ -19,6 +19,7 @@ pub(crate) enum Format {
 pub(crate) struct Output {
     /// The form of the results. In JSON and CSV, names contain the units and numbers are plain.
     #[arg(
+        help_heading = "Results",
         long,
         value_enum,
         default_value = "table",
@@ -27,7 +28,7 @@ pub(crate) struct Output {
     )]
     format: Format,
     /// The same as --format json.
-    #[arg(long, conflicts_with = "format")]
+    #[arg(help_heading = "Results", long, conflicts_with = "format")]
     json: bool,
 }
 

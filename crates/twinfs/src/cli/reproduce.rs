@@ -6,7 +6,7 @@ use clap::Args;
 
 use super::Output;
 
-/// Repeat the measurements of five papers and judge them
+/// Repeat the measurements of five papers and judge them.
 ///
 /// The papers' hardware is modelled. For each claim the command prints the paper's figure, ours, and
 /// whether the claim holds. Only independent checks, those of the kinds paper and order, count in a

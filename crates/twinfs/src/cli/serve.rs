@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::size::Size;
 
-/// Serve volumes over NFS version 3
+/// Serve volumes over NFS version 3.
 ///
 /// Returns when clients can mount the volumes; a process in the background serves NFS version 3 and
 /// MOUNT version 3 on one TCP port. It prints one line with the address, the port and the number of
@@ -62,12 +62,12 @@ pub(crate) struct Beside {
     /// Also serve the volume over NFS, at this port of the loopback interface or at ADDRESS:PORT (port 0
     /// takes a free one). The kernel then caches no names, attributes or writes of the mount, because
     /// NFS clients change them. docs/nfs.md explains who is let in.
-    #[arg(long = "serve", value_name = "PORT", value_parser = place_of_server,
+    #[arg(help_heading = "NFS", long = "serve", value_name = "PORT", value_parser = place_of_server,
         conflicts_with_all = ["record", "flight"])]
     pub(crate) at: Option<SocketAddr>,
     /// With --serve: export this path, PATH or PATH:RULE,RULE (see `twinfs serve --help`); can be
     /// repeated.
-    #[arg(long = "export", value_name = "PATH:RULES", requires = "at")]
+    #[arg(help_heading = "NFS", long = "export", value_name = "PATH:RULES", requires = "at")]
     pub(crate) exports: Vec<String>,
 }
 
