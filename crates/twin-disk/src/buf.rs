@@ -109,7 +109,8 @@ impl Drop for Buf {
     }
 }
 
-/// The storage of a pool that is not in use.
+/// The storage of a pool. Its lock is held for single moves only: buffers return to the pool from any
+/// thread, also from those that must not wait.
 #[derive(Debug)]
 struct FreeList {
     most_bytes: usize,
@@ -161,7 +162,9 @@ impl FreeList {
 }
 
 impl FreeBuffers {
-    /// Keeps storage, unless all that there is, in use or not, would be more than `most_bytes`.
+    /// Keeps storage for reuse, unless all storage together, in use or kept, would exceed `most_bytes`.
+    /// Buffers in use count, because the bound is on the memory of the process: kept storage gives way
+    /// to them.
     fn keep(&mut self, storage: Vec<u8>, most_bytes: usize) {
         if self.bytes + self.used + storage.len() <= most_bytes {
             self.bytes += storage.len();
