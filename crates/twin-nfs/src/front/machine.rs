@@ -456,17 +456,22 @@ impl Machine {
         }
     }
 
-    /// Closes the connection that has been idle longest, or one that stands still. False if there is none.
+    /// Closes the connection that has not moved for the longest time: an idle one, or one whose client takes
+    /// no replies. False if all have moved a moment ago. One that was just accepted gets that moment for its
+    /// first call; without it, two clients that contend for the last place would close each other for ever.
     fn drop_idlest(&mut self, now: Time) -> bool {
-        let pressure_ns = self.bounds.pressure_ns;
-        let open = || self.connections.iter().filter(|(_, c)| !c.closed && c.calls == 0);
-        let idle = open().filter(|(_, c)| !c.has_replies() && c.queue == Queue::None);
-        let idle = idle.map(|(&key, c)| (c.moved, key)).min();
-        let still = open().filter(|(_, c)| now.since(c.progress) >= pressure_ns);
-        let still = still.map(|(&key, c)| (c.progress, key)).min();
-        let Some((_, key)) = idle.or(still) else { return false };
-        self.drop_connection(key);
-        true
+        let open = self.connections.iter().filter(|(_, c)| !c.closed && c.calls == 0);
+        let since = open.map(|(&key, c)| match (c.has_replies(), c.queue) {
+            (false, Queue::None) => (c.moved, key),
+            _ => (c.progress, key),
+        });
+        match since.min() {
+            Some((since, key)) if now.since(since) >= self.bounds.pressure_ns => {
+                self.drop_connection(key);
+                true
+            }
+            _ => false,
+        }
     }
 
     fn tick(&mut self, now: Time) {

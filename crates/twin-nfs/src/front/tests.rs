@@ -275,8 +275,30 @@ fn of_too_many_connections_the_one_that_is_idle_longest_goes() {
         rig.pass(MILLIS);
     }
     rig.send(1, &record(proc::MKDIR, &[]));
+    rig.pass(SECS);
     rig.connect(9);
     assert!(rig.open.contains(&1) && !rig.open.contains(&2) && rig.open.contains(&9));
+}
+
+/// Two clients contended for the one place that others left who took no replies: each closed the other's
+/// new connection before a call was answered, for thirty seconds.
+#[test]
+fn a_client_that_takes_no_replies_makes_room_before_one_that_has_just_come() {
+    let mut rig = Rig::new(small());
+    for key in 1..=7 {
+        rig.connect(key);
+        rig.send(key, &read(4096));
+        while rig.answer() {}
+    }
+    rig.connect(8);
+    rig.connect(9);
+    assert!(rig.open.contains(&8) && !rig.open.contains(&9), "8 has not had time for a call");
+    rig.pass(SECS);
+    rig.send(8, &record(proc::MKDIR, &[]));
+    while rig.answer() {}
+    rig.take(8);
+    rig.connect(10);
+    assert!(rig.open.contains(&8) && rig.open.contains(&10) && !rig.open.contains(&1));
 }
 
 #[test]
