@@ -1,6 +1,6 @@
 //! The report as one self-contained page: figures, the table, the claims, the present.
 
-use crate::page::{EXPLAINED, course};
+use crate::{LOG_EXPLAINED, log_course};
 use twin_report::draw::{
     BLUE, Bar, Chart, Colour, GREEN, GREY, Group, Line, PINK, RED, SKY, Span, YELLOW, bars, lines,
     over_time,
@@ -73,15 +73,15 @@ fn cleaned() -> Vec<(&'static str, Need)> {
 
 /// The charts of the logs of these runs, where their history is known.
 fn logs(results: &Results) -> String {
-    let one = |(name, need): (&str, Need)| course(name, results.history(&need)?);
+    let one = |(name, need): (&str, Need)| log_course(name, results.history(&need)?);
     let charts: String = cleaned().into_iter().filter_map(one).collect();
     let mut out = String::new();
     if !charts.is_empty() {
-        out += &format!("<h2>Logs under TPC-B</h2>{EXPLAINED}{charts}");
+        out += &format!("<h2>Logs under TPC-B</h2>{LOG_EXPLAINED}{charts}");
     }
     let servers = results.servers.histories();
     let charts: String =
-        servers.into_iter().filter_map(|(name, history)| course(&name, history)).collect();
+        servers.into_iter().filter_map(|(name, history)| log_course(&name, history)).collect();
     if !charts.is_empty() {
         out +=
             &format!("<h2>File servers</h2>{SERVERS}{}{charts}", servers::charts(&results.servers));

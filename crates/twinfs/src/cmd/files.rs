@@ -70,7 +70,7 @@ impl Drop for NewFile {
 const PAGE: &[u8] = b"<!doctype html";
 
 /// A page that is to be written at the end.
-pub(super) struct Page {
+pub(crate) struct Page {
     path: PathBuf,
     file: File,
     is_new: bool,

@@ -5,7 +5,6 @@ mod age_on;
 mod asked;
 mod asking;
 mod bench;
-mod bench_rows;
 mod budget;
 mod cache;
 mod calibrate;
@@ -30,12 +29,12 @@ mod marked;
 mod mkfs;
 mod mount;
 mod mounted;
-mod observed;
 mod observing;
 mod on;
 mod opening;
 mod peers;
 mod presets;
+mod printing;
 mod progress;
 mod reading;
 mod record;
@@ -65,6 +64,7 @@ use std::process::ExitCode;
 use crate::cli::Command;
 
 pub(crate) use interrupt::Interrupts;
+pub(crate) use printing::print;
 
 /// A command's result: the exit status, or what to tell the user.
 pub(crate) type Outcome = Result<ExitCode, Failure>;

@@ -16,12 +16,13 @@ use twin_disk::{Io, IoKind};
 use twin_fs::{Begun, Op, OpenVolume, OperationObserver};
 use twin_host::{Grade, Host, RequestObserver, Requests, Words, offload};
 use twin_lab::observe::{Mounted, Observing, Row, Unseen, rows};
+use twin_report::rows::csv;
+use twin_report::value;
 use twin_rt::Time;
 use twin_sim::{Served, TimeBreakdown};
 use twin_trace::Verb;
 
 use super::files::NewFile;
-use crate::rows::csv_lines;
 
 /// Those who may observe a mount.
 pub(super) struct Observers {
@@ -183,7 +184,8 @@ struct Lines {
 
 impl Lines {
     fn add(&mut self, rows: &[Row]) -> Result<(), String> {
-        let text = csv_lines(rows, !self.has_names)?;
+        let rows: Vec<_> = rows.iter().map(value).collect();
+        let text = csv(&rows, !self.has_names);
         let added = self.file.write_all(text.as_bytes());
         added.map_err(|error| format!("{}: {error}", self.name.display()))?;
         self.has_names |= !text.is_empty();

@@ -15,17 +15,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use twin_lab::bench::{self, Target, bench_table, ratios};
+use twin_lab::bench::{self, Target, ratios};
 
 use self::raw::Raw;
-use super::bench_rows::in_targets;
 use super::files::Page;
 use super::progress::Progress;
-use super::terminal::terminal_width;
 use super::time::real_clock;
-use super::{Interrupts, Outcome, usage};
+use super::{Interrupts, Outcome, print, usage};
 use crate::cli::Bench;
-use crate::rows;
 
 /// What runs unless told otherwise: some minutes a round.
 const DEFAULT: &[&str] = &[
@@ -81,15 +78,9 @@ pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     bar.finish();
     let rows = result.map_err(|e| e.to_string())?;
     let names: Vec<String> = targets.iter().map(Target::name).collect();
-    if let Some(file) = page_file {
-        file.write(&bench::page(&rows, &names, &[]))?;
-    }
-    let table = || {
-        let width = terminal_width();
-        let medians = bench_table(&rows, &names, width);
-        Ok(format!("{medians}\n{}", ratios(&rows, &names, 0, width)))
-    };
-    rows::print(&args.output, &in_targets(&args.output, &rows, &names), table)?;
+    let mut report = bench::report(&rows, &names, &[]);
+    report.add(ratios(&rows, &names, 0));
+    print(&args.output, page_file, &report)?;
     for system in &tried {
         for failure in system.failures() {
             eprintln!("twinfs: {failure}");

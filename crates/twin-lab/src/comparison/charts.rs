@@ -2,27 +2,38 @@
 
 use twin_fs::{RegionState, SpaceMap};
 
-use super::Run;
+use super::wait_us;
 use crate::figures::{Figures, Moment, WAITING};
 use crate::history::{History, LogAtEnd};
-use crate::table::wait_us;
+use crate::seeds::Seeded;
 use crate::verdict::{MeasureEntry, spread_of, text_of, value_of};
+use twin_report::Part;
 use twin_report::draw::{
     self, BLUE, Bar, Chart, Colour, Distribution, GREY, Group, Line, Span, Stack, bars,
-    distribution, histogram, map, part, stacks, swatch,
+    distribution, histogram, map, part, stacks,
 };
 use twin_report::markup::{charts, escape};
 use twin_report::units::duration;
 
 /// A run with its appearance.
 pub(super) struct Shown<'a> {
-    pub(super) run: &'a Run,
+    pub(super) run: &'a Seeded,
     /// Its name on the page.
     pub(super) label: String,
     pub(super) colour: Colour,
 }
 
 impl Shown<'_> {
+    /// Its name, and the one on the page if that is shorter.
+    pub(super) fn name(&self) -> (Colour, String, String) {
+        let name = &self.run.figures.config;
+        let remark = match self.label == *name {
+            true => String::new(),
+            false => format!("shown as {}", self.label),
+        };
+        (self.colour, name.clone(), remark)
+    }
+
     fn line(&self, points: Vec<(f64, f64)>) -> Line {
         Line { name: self.label.clone(), colour: self.colour, paper: false, points }
     }
@@ -174,8 +185,8 @@ pub(super) fn over_time(shown: &[Shown<'_>]) -> Vec<String> {
 }
 
 /// The volumes at the end: a map for each, and the charts of logs.
-pub(super) fn volumes(shown: &[Shown<'_>]) -> String {
-    let mut out = String::new();
+pub(super) fn volumes(shown: &[Shown<'_>]) -> Vec<Part> {
+    let mut parts = Vec::new();
     for one in shown {
         let history = &one.run.history;
         let mut drawings = Vec::new();
@@ -184,11 +195,10 @@ pub(super) fn volumes(shown: &[Shown<'_>]) -> String {
         }
         drawings.extend(log_charts(history, one.colour));
         if !drawings.is_empty() {
-            let name = escape(&one.label);
-            out += &format!("<h3>{}{name}</h3>{}", swatch(one.colour), charts(&drawings));
+            parts.extend([Part::Heading(Some(one.colour), one.label.clone()), drawings.into()]);
         }
     }
-    out
+    parts
 }
 
 /// The map of a volume.
@@ -201,13 +211,13 @@ fn space(space: &SpaceMap, colour: Colour) -> String {
 }
 
 /// An explanation of the charts of a log.
-pub(crate) const EXPLAINED: &str = "<p>The live share of each full segment at the end of the run, and \
+pub const LOG_EXPLAINED: &str = "<p>The live share of each full segment at the end of the run, and \
     the write cost: bytes to and from the disk for each byte of file contents that users wrote (Rosenblum and \
     Ousterhout 1991). The cost of intervals in which only the cleaner worked is added to the next \
     interval with new data.</p>";
 
 /// The charts of a log, under its name; `None` if there is no log.
-pub(crate) fn course(name: &str, history: &History) -> Option<String> {
+pub fn log_course(name: &str, history: &History) -> Option<String> {
     let drawings = log_charts(history, BLUE);
     let has_log = !drawings.is_empty();
     has_log.then(|| format!("<h3>{}</h3>{}", escape(name), charts(&drawings)))
