@@ -7,6 +7,7 @@ use twin_host::NewFile;
 use twin_lab::MachineFile;
 use twin_real::calibrate::{text_of, today, write};
 use twin_real::validate::{Report, Validation, loads, run_own, validate};
+use twin_report::Form;
 
 use super::compare::machine_file;
 use super::{Interrupts, Outcome, Printer, runner, say, usage};
@@ -36,8 +37,8 @@ pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
     let (dir, keep) = (&*args.dir, args.keep.as_deref());
     let validation = Validation { dir, loads: &loads, runs: args.runs, keep, machine };
     let report = validate(&runner(interrupts)?, validation)?;
-    let title = "Simulations of this machine beside it";
-    printer.print(&twin_report::Report::plain(title, report.text(), report.rows()))?;
+    let shown = report.report();
+    printer.print(&shown)?;
     if let Some((new, path)) = new.zip(args.save_machine.as_ref()) {
         write(new, &report.machine, path)?;
     }
@@ -45,7 +46,8 @@ pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
         note_error(&report, path)?;
     }
     if let Some(path) = &args.markdown {
-        std::fs::write(path, report.markdown()).map_err(|e| format!("{}: {e}", path.display()))?;
+        std::fs::write(path, shown.write(Form::Markdown))
+            .map_err(|e| format!("{}: {e}", path.display()))?;
     }
     Ok(ExitCode::SUCCESS)
 }
