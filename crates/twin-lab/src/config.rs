@@ -673,7 +673,7 @@ impl Config {
     }
 
     /// The seed of a run's clock, from which the volume and its policies draw.
-    pub(crate) fn run_seed(&self) -> u64 {
+    pub fn run_seed(&self) -> u64 {
         self.seed.wrapping_add(self.chosen_seed).wrapping_add(1)
     }
 

@@ -21,36 +21,27 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod age;
 mod asked;
-pub mod bench;
 mod by_hand;
 pub mod caches;
 mod compare;
 mod comparison;
 mod config;
-pub mod copy;
 mod error;
 mod event_log;
 mod figures;
 mod flight;
-pub mod forecast;
-pub mod fork;
 mod front_end;
 pub mod frontier;
 mod history;
-pub mod layout_report;
 pub mod layouts;
 mod machine;
 mod machine_file;
 mod mount_flush;
-pub mod nfs_server;
 pub mod observe;
-pub mod old_volumes;
 mod planted;
 mod presets;
 pub mod remote;
-pub mod reproduce;
 mod rewritten;
 mod seeds;
 pub mod segment_map;
@@ -72,7 +63,7 @@ pub use comparison::{
     Comparison, LOG_EXPLAINED, about_workload, figures_report, labels, log_course, settings,
 };
 pub use config::{Config, Costs, Front, compared_by_default, settings_help};
-pub use error::SimulateError;
+pub use error::{SimulateError, model_error};
 pub use event_log::{EventLog, log_categories};
 pub use figures::{
     BusFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, Moment, NetworkFigures,
@@ -81,11 +72,12 @@ pub use figures::{
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
 pub use history::{BINS, History, LogAtEnd, MOST_SAMPLES, Sampler};
+pub use machine::{NOBODY, OnVolume, disk_of, on_volume};
 pub use machine_file::{
     Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor, Transfers,
     Validated,
 };
-pub use mount_flush::with_flush;
+pub use mount_flush::MountFlush;
 pub use planted::PlantedFault;
 pub use presets::{FITTED_TO_1994, Preset, presets};
 pub use seeds::{MOST_SEEDS, Seeded};
@@ -97,6 +89,6 @@ pub use trust::{FEWEST_PAIRS, FIDELITY, Trust, error_of};
 pub use twin_settings::SettingsError;
 pub use twin_sim::{Platter, Served, TimeBreakdown};
 pub use verdict::{MEASURES, Measure, MeasureEntry, NOISE, measurable, rank, rivals, verdict};
-pub use watch::{Watcher, World};
-pub use what_if::{what_if, what_if_changes};
+pub use watch::{WatchedRun, Watcher, World};
+pub use what_if::{cache_changes, what_if, what_if_changes};
 pub use workload::{Opener, Stored, Workload, WorkloadError, help as workload_help};

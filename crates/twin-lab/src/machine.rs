@@ -94,22 +94,24 @@ fn processor(config: &Config) -> Result<cpu::Machine, SimulateError> {
 }
 
 /// Work on an open volume.
-pub(crate) trait OnVolume {
+pub trait OnVolume {
+    /// What comes of it.
     type Output;
 
-    async fn run(
+    /// Does it.
+    fn run(
         self,
         rt: &Rt,
         disk: &SimDisk,
         volume: &OpenVolume,
-    ) -> Result<Self::Output, SimulateError>;
+    ) -> impl Future<Output = Result<Self::Output, SimulateError>>;
 }
 
 /// The size of a configuration's disk and of its sectors, in bytes.
 ///
 /// # Errors
 /// If there is no such machine.
-pub(crate) fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
+pub fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
     let rt = Rt::new(ClockOnly::default(), 1);
     let config = Config { start: None, ..config.clone() };
     let info = Machine::build(&rt, &config)?.device.info();
@@ -118,10 +120,13 @@ pub(crate) fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
 }
 
 /// The identity of simulated volumes, always the same, because equal runs must be equal.
-pub(crate) const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
+pub const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
 
 /// Makes a new volume for the configuration, works on it, and closes it.
-pub(crate) async fn on_volume<T: OnVolume>(
+///
+/// # Errors
+/// If the configuration is impossible, or the work or the volume fails.
+pub async fn on_volume<T: OnVolume>(
     rt: &Rt,
     config: &Config,
     what: T,

@@ -53,7 +53,7 @@ pub fn what_if_changes(pair: [&Config; 2]) -> Vec<String> {
 }
 
 /// Other sizes of a cache that are tried, as `key=value`: a quarter, unless it is the least, and four times.
-pub(crate) fn cache_changes(bytes: u64) -> Vec<String> {
+pub fn cache_changes(bytes: u64) -> Vec<String> {
     let sizes = [(bytes / CACHE_FACTOR).max(LEAST_CACHE), bytes * CACHE_FACTOR];
     let others = sizes.into_iter().filter(|size| *size != bytes);
     others.map(|size| format!("cache={}", readable(size))).collect()

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use twin_age::again::Window;
 use twin_age::load::{Expiry, HOMES, Habits, LOGS, Load, MAIL, NEWS, SESSIONS_A_DAY};
+use twin_ageing::forecast::next_period;
+use twin_ageing::fork::{Closed, Twin};
 use twin_disk::{BlockDevice, MemDisk};
 use twin_fs::{
     Cpu, FileSystem, FsError, Identity, Op, OpenVolume, Reply, Request, Settings, write_cost,
 };
-use twin_lab::forecast::next_period;
-use twin_lab::fork::{Closed, Twin};
 use twin_lab::layouts::layout;
 use twin_lab::{Config, Platter, Workload, simulate};
 use twin_model::generate::{Generator, WORKLOADS, WorkloadParams};

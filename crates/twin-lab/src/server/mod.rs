@@ -16,5 +16,4 @@ pub use file::{BusPart, Client, Disk, Does, FileSystemPart, Host, Pace, ServerFi
 pub use presets::{PRESETS, Preset, preset};
 pub use report::report;
 pub(crate) use report::stand_in;
-pub(crate) use run::simulate_server_telling;
-pub use run::{fit, simulate_server};
+pub use run::{TimeTold, fit, simulate_server, simulate_server_telling};

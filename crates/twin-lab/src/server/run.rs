@@ -40,13 +40,13 @@ pub fn simulate_server(
 }
 
 /// Who is told the simulated time, before it advances.
-pub(crate) type TimeTold = Box<dyn FnMut(Time)>;
+pub type TimeTold = Box<dyn FnMut(Time)>;
 
 /// As [`simulate_server`], and tells how far the simulated time is. That changes nothing either.
 ///
 /// # Errors
 /// As [`simulate_server`].
-pub(crate) fn simulate_server_telling(
+pub fn simulate_server_telling(
     server: &ServerFile,
     workloads: &[Workload],
     told: TimeTold,

@@ -10,6 +10,7 @@ use twin_lab::{
     SimulateError, Trust, Workload, about_workload, compare_seeds, compared_by_default, measurable,
     rank, rivals, settings_help, verdict, what_if, what_if_changes, workload_help,
 };
+use twin_real::replay::replay;
 use twin_rt::Categories;
 
 use super::files::Page;
@@ -45,7 +46,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         args.seed.unwrap_or(1),
     )?;
     let pace = Pace::of(args.pace, &workload, args.speed).map_err(usage)?;
-    on::check(&args.on)?;
+    let targets = on::targets(&args.on)?;
     let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
     let (configs, mut not_run) = configs(args)?;
     let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     }
     let measured = match args.on.is_empty() {
         true => Vec::new(),
-        false => on::replay(&args.on, (&workload, operations), pace, interrupts)?,
+        false => replay(&super::runner(interrupts)?, &targets, &workload, operations, pace)?,
     };
     report.rows_mut().extend(measured.iter().map(on::object));
     report.change_json(|row| reading::add_to(row, &reading));

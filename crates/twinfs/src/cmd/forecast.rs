@@ -6,14 +6,13 @@ use std::sync::Arc;
 
 use twin_age::VolumeMap;
 use twin_age::again::{Told, Window};
+use twin_ageing::forecast::{Outlook, Tried, forecast_changes, next_period};
+use twin_ageing::fork::{Closed, Twin};
+use twin_ageing::map_of_platter;
 use twin_fs::LayoutKind;
-use twin_lab::age::map_of_platter;
-use twin_lab::forecast::{Outlook, Tried, forecast_changes, next_period};
-use twin_lab::fork::{Closed, Twin};
 use twin_lab::{Config, Figures, Platter, SimulateError, Trust, Workload, compare};
 use twin_settings::value::nanos;
 
-use super::asking::{Instant, MountAsked};
 use super::compare::machine_file;
 use super::image::layout_of;
 use super::progress::Progress;
@@ -21,6 +20,7 @@ use super::start::{of_image, read};
 use super::workload::of_file;
 use super::{Failure, Outcome, print, usage};
 use crate::cli::{Forecast, Pace};
+use twin_mount::client::{FrozenVolume, MountClient};
 
 /// The most memory in which a mount keeps what is overwritten while its state is read.
 const KEEP_BYTES: u64 = 256 << 20;
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Forecast) -> Outcome {
 fn state(args: &Forecast) -> Result<State, Failure> {
     let name = args.what.display();
     if args.what.is_dir() {
-        let mount = MountAsked::at(&args.what)?;
+        let mount = MountClient::at(&args.what)?;
         let mount = mount.ok_or_else(|| format!("{name}: no volume of twinfs is mounted there"))?;
         return Ok(of_mount(mount, args.trace.as_deref()).map_err(|why| format!("{name}: {why}"))?);
     }
@@ -79,10 +79,11 @@ fn state(args: &Forecast) -> Result<State, Failure> {
 }
 
 /// The state of a mount, forked in memory, and its recording until that instant.
-fn of_mount(mount: MountAsked, trace: Option<&Path>) -> Result<State, String> {
+fn of_mount(mount: MountClient, trace: Option<&Path>) -> Result<State, String> {
     let text = |error: SimulateError| error.to_string();
     let _bar = Progress::waiting("the volume is forked");
-    let Instant { host, kind, device, cache_bytes, recorded, .. } = mount.freeze(KEEP_BYTES)?;
+    let FrozenVolume { host, kind, device, cache_bytes, recorded, .. } =
+        mount.freeze(KEEP_BYTES)?;
     let (recording, requests) = match (trace, recorded) {
         (Some(path), _) => (path.to_owned(), None),
         (None, Some((path, requests))) => (path, Some(requests)),

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use twin_age::{Layout as VolumeLayout, by_directory, by_file};
-use twin_lab::layout_report::{Day, HistoryReport, LayoutReport};
+use twin_ageing::layout_report::{Day, HistoryReport, LayoutReport};
 
 use super::files::Page;
 use super::source_map::{each_snapshot, map_of_source};
@@ -26,7 +26,7 @@ fn of_volume(
     page_file: Option<Page>,
     interrupts: &Interrupts,
 ) -> Outcome {
-    let map = map_of_source(what, interrupts)?;
+    let map = map_of_source(what, interrupts, &super::progress::Shown)?;
     let layout = VolumeLayout::of(&map);
     let mut report = LayoutReport::of(&what.display().to_string(), &map, &layout);
     if args.files {

@@ -7,14 +7,14 @@ use twin_fs::{FileSystem, Op, Reply, Request, Settings};
 use twin_host::ImageOptions;
 use twin_report::Report;
 
-use super::asked::Question;
-use super::asking::MountAsked;
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
 use super::progress::Progress;
 use super::{Outcome, print, usage};
 use crate::cli::{Format, Stat};
 use crate::size::Size;
+use twin_mount::answers::Question;
+use twin_mount::client::MountClient;
 
 pub(crate) fn run(args: &Stat) -> Outcome {
     if args.times.is_some() && args.watch.is_none() && !args.observe.is_on() {
@@ -85,7 +85,7 @@ fn of_mount(args: &Stat) -> Outcome {
     let used = size.saturating_sub(space.f_bfree * space.f_frsize);
     let inodes = space.f_files.saturating_sub(space.f_ffree);
     // One that was mounted by an earlier version has no channel, and one of another user is silent.
-    let figures = MountAsked::at(dir)
+    let figures = MountClient::at(dir)
         .ok()
         .flatten()
         .and_then(|mount| mount.ask(Question::Figures).ok())

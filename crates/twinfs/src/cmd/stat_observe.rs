@@ -12,11 +12,11 @@ use twin_lab::observe::{Row, table};
 use twin_report::rows::csv;
 use twin_report::{Form, Report, value};
 
-use super::asked::Question;
-use super::asking::MountAsked;
 use super::terminal::terminal_width;
 use super::{Outcome, print, say_to_reader, usage};
 use crate::cli::{Format, Stat};
+use twin_mount::answers::Question;
+use twin_mount::client::MountClient;
 
 /// The interval if none is given.
 const EVERY_NS: u64 = 10 * twin_rt::SECS;
@@ -26,7 +26,7 @@ pub(super) fn run(args: &Stat) -> Outcome {
     let Some(observing) = args.observe.observing(EVERY_NS).map_err(usage)? else {
         return Err("no observer is named".into());
     };
-    let mount = MountAsked::at(&args.image)?.ok_or_else(|| {
+    let mount = MountClient::at(&args.image)?.ok_or_else(|| {
         format!("{dir}: --observe is for a mount, and no volume of twinfs is mounted there")
     })?;
     let names = observing.names.iter().map(|name| (*name).to_owned()).collect();
