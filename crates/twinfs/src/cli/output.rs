@@ -12,13 +12,15 @@ pub(crate) enum Format {
     Json,
     /// Comma-separated values under a line of names, as in RFC 4180.
     Csv,
+    /// A page of its own, with charts where there are some.
+    Html,
 }
 
 /// The arguments of commands that print results.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Output {
-    /// How results are printed: for people, as JSON or as comma-separated values. Names carry the
-    /// units, and numbers are plain.
+    /// How results are printed: for people, as JSON, as comma-separated values or as a page. Names of
+    /// figures carry the units, and numbers are plain.
     #[arg(
         long,
         value_enum,
@@ -38,8 +40,13 @@ impl Output {
         if self.json { Format::Json } else { self.format }
     }
 
-    /// True if results are for people.
+    /// True if results are for people at a terminal.
     pub(crate) fn is_table(&self) -> bool {
         self.format() == Format::Table
+    }
+
+    /// True if results are for people, and say in words what was found.
+    pub(crate) fn is_for_people(&self) -> bool {
+        matches!(self.format(), Format::Table | Format::Html)
     }
 }

@@ -25,9 +25,8 @@ use twin_trace::{Record, Source, Writer};
 
 use super::files::NewFile;
 use super::progress::{Progress, Shown};
-use super::{Failure, Interrupts, Outcome, age_on, say, usage, workload};
-use crate::cli::{Age, Format};
-use crate::rows;
+use super::{Failure, Interrupts, Outcome, age_on, print, say, usage, workload};
+use crate::cli::Age;
 use crate::size::Size;
 
 /// The identity of these volumes: a run depends on its settings alone.
@@ -119,12 +118,9 @@ fn write(new: NewFile, to: &Path, aged: &Aged) -> Result<(), String> {
 }
 
 fn show(args: &Age, report: &Report, aged: &Aged) -> Result<(), Failure> {
-    match args.output.format() {
-        Format::Table => say(report.words(aged))?,
-        Format::Json => say(serde_json::to_string_pretty(report).map_err(|e| e.to_string())?)?,
-        Format::Csv => rows::print(&args.output, &[report], || Ok(String::new()))?,
-    }
-    Ok(())
+    let mut shown = twin_report::Report::plain("An aged volume", report.words(aged), [report]);
+    shown.set_json(report);
+    Ok(print(&args.output, None, &shown)?)
 }
 
 /// The volume, as the command line says.

@@ -5,22 +5,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use twin_bench::{self as bench, Target, bench_table, directory};
+use twin_bench::{self as bench, Target, directory};
 use twin_host::fuse::sync_file_system;
 use twin_host::{Undoing, absolute, remove_by_force};
 use twin_lab::Config;
 use twin_real::device_times;
 
-use super::bench_rows::in_targets;
 use super::compare::tell_of_events;
 use super::files::Page;
 use super::progress::Progress;
 use super::start::Start;
-use super::terminal::terminal_width;
 use super::time::real_clock;
-use super::{Failure, Interrupts, Outcome, runner, say, usage};
+use super::{Failure, Interrupts, Outcome, print, runner, say, usage};
 use crate::cli::Bench;
-use crate::rows;
 
 /// The default benchmarks: they take about a minute on a disk.
 const DEFAULT: &[&str] = &["small:files=2000", "large:mb=32", "sizes:size=64K,total=16M", "andrew"];
@@ -62,16 +59,12 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     bar.finish();
     let rows = result.map_err(|e| e.to_string())?;
     let names: Vec<String> = targets.iter().map(Target::name).collect();
-    if let Some(file) = page_file {
-        let simulated = targets.iter().filter_map(|target| match target {
-            Target::Simulated(config) => Some(&**config),
-            _ => None,
-        });
-        file.write(&bench::page(&rows, &names, &simulated.collect::<Vec<_>>()))?;
-    }
-    rows::print(&args.output, &in_targets(&args.output, &rows, &names), || {
-        Ok(bench_table(&rows, &names, terminal_width()))
-    })?;
+    let simulated = targets.iter().filter_map(|target| match target {
+        Target::Simulated(config) => Some(&**config),
+        _ => None,
+    });
+    let report = bench::report(&rows, &names, &simulated.collect::<Vec<_>>());
+    print(&args.output, page_file, &report)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 
 use twin_fs::{Cleaning, Settings};
+use twin_report::Report;
 use twin_settings::grammar;
 
 use super::image::must_be_log;
 use super::opening::{OpenOptions, Opened, open_volume, set_for_open};
 use super::progress::Progress;
-use super::{Outcome, usage};
+use super::{Outcome, print, usage};
 use crate::cli::Clean;
-use crate::rows;
 use crate::size::Size;
 
 /// How often is looked how far it is.
@@ -72,15 +72,13 @@ pub(crate) fn run(args: &Clean) -> Outcome {
         "clean_segments_before": cleaned.clean_before,
         "clean_segments_after": cleaned.clean_after,
     });
-    let words = || {
-        Ok(format!(
-            "{} segments cleaned, {} moved; {} segments were clean, {} are",
-            cleaned.segments,
-            Size(cleaned.moved_bytes),
-            cleaned.clean_before,
-            cleaned.clean_after
-        ))
-    };
-    rows::print(&args.output, &[row], words)?;
+    let text = format!(
+        "{} segments cleaned, {} moved; {} segments were clean, {} are",
+        cleaned.segments,
+        Size(cleaned.moved_bytes),
+        cleaned.clean_before,
+        cleaned.clean_after
+    );
+    print(&args.output, None, &Report::plain("Cleaning", text, [row]))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,17 +4,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use twin_lab::Config;
-use twin_lab::frontier::{FrontierPoint, Study, choices, frontier, page, table};
+use twin_lab::frontier::{FrontierPoint, Study, choices, frontier, report};
 use twin_settings::value::nanos;
 
 use super::files::Page;
 use super::progress::Progress;
 use super::start::Start;
-use super::terminal::terminal_width;
 use super::workload::{Chosen, chosen};
-use super::{Failure, Interrupts, Outcome, usage};
+use super::{Failure, Interrupts, Outcome, print, usage};
 use crate::cli::{Frontier, Pace};
-use crate::rows;
 
 pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
     let config = Config::parse(&args.config).map_err(usage)?;
@@ -51,10 +49,7 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
     }
     bar.finish();
     all_done &= points.iter().all(is_whole);
-    if let Some(file) = page_file {
-        file.write(&page(&points))?;
-    }
-    rows::print(&args.output, &points, || Ok(table(&points, terminal_width())))?;
+    print(&args.output, page_file, &report(&points))?;
     Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

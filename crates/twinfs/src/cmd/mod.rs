@@ -3,7 +3,6 @@
 mod age;
 mod age_on;
 mod bench;
-mod bench_rows;
 mod cache;
 mod calibrate;
 mod check;
@@ -19,10 +18,10 @@ mod layout;
 mod manual;
 mod mkfs;
 mod mount;
-mod observed;
 mod on;
 mod peers;
 mod presets;
+mod printing;
 mod progress;
 mod reading;
 mod record;
@@ -46,6 +45,7 @@ use std::process::ExitCode;
 
 use crate::cli::Command;
 
+pub(crate) use printing::print;
 pub(crate) use twin_host::Interrupts;
 use twin_mount::{image, opening, source_map};
 use {twin_host as files, twin_host as time};

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use twin_lab::{Preset, presets, settings_help};
+use twin_report::Report;
 use twin_settings::SettingsError;
 
-use super::{Outcome, say, usage};
+use super::{Outcome, print, say, usage};
 use crate::cli::Presets;
-use crate::rows;
 
 pub(crate) fn run(args: &Presets) -> Outcome {
     if args.keys {
@@ -24,25 +24,20 @@ pub(crate) fn run(args: &Presets) -> Outcome {
         let sets: Vec<String> = preset.sets.iter().map(|(k, v)| format!("{k}={v}")).collect();
         sets.join(between)
     };
-    let objects: Vec<_> = chosen
-        .iter()
-        .map(|preset| {
-            serde_json::json!({
-                "preset": preset.name, "about": preset.about, "source": preset.source,
-                "base": preset.base, "sets": all_sets(preset, ","),
-            })
+    let objects = chosen.iter().map(|preset| {
+        serde_json::json!({
+            "preset": preset.name, "about": preset.about, "source": preset.source,
+            "base": preset.base, "sets": all_sets(preset, ","),
         })
-        .collect();
-    let text = || {
-        let one = |preset: &&Preset| {
-            let base = preset.base.map(|b| format!("{b}, then ")).unwrap_or_default();
-            let sets = all_sets(preset, " ");
-            let sets = if sets.is_empty() { "the defaults".into() } else { sets };
-            let Preset { name, about, source, .. } = preset;
-            format!("{name}: {about}\n    from: {source}\n    sets: {base}{sets}")
-        };
-        Ok(chosen.iter().map(one).collect::<Vec<_>>().join("\n"))
+    });
+    let one = |preset: &&Preset| {
+        let base = preset.base.map(|b| format!("{b}, then ")).unwrap_or_default();
+        let sets = all_sets(preset, " ");
+        let sets = if sets.is_empty() { "the defaults".into() } else { sets };
+        let Preset { name, about, source, .. } = preset;
+        format!("{name}: {about}\n    from: {source}\n    sets: {base}{sets}")
     };
-    rows::print(&args.output, &objects, text)?;
+    let text = chosen.iter().map(one).collect::<Vec<_>>().join("\n");
+    print(&args.output, None, &Report::plain("Presets", text, objects))?;
     Ok(ExitCode::SUCCESS)
 }

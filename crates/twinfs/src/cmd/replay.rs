@@ -6,20 +6,19 @@ use std::rc::Rc;
 
 use serde_json::json;
 use twin_fs::{FileSystem, Op, Request};
-use twin_lab::{Config, Counted, Figures, Latency, simulate, table, verify_flight};
+use twin_lab::{Config, Counted, Latency, figures_report, simulate, verify_flight};
+use twin_report::Report;
 use twin_rt::Time;
-use twin_trace::replay::{Options, Replayer, Report};
+use twin_trace::replay::{self, Options, Replayer};
 
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
 use super::progress::Progress;
-use super::terminal::terminal_width;
 use super::time::real_clock;
 use super::workload::{Chosen, chosen};
-use super::{Outcome, usage};
+use super::{Outcome, print, usage};
 use crate::cli::{Pace, Replay};
 use crate::input::{Wanted, must_be};
-use crate::rows;
 
 pub(crate) fn run(args: &Replay) -> Outcome {
     if args.verify {
@@ -38,7 +37,7 @@ pub(crate) fn run(args: &Replay) -> Outcome {
     progress.finish();
     let figures = figures.map_err(|e| format!("{}: {e}", args.file.display()))?;
     let failed = figures.failed;
-    print(args, &[figures])?;
+    print(&args.output, None, &figures_report(&title(args), &[figures]))?;
     Ok(verdict(args, failed, is_cut))
 }
 
@@ -76,7 +75,7 @@ fn verify(args: &Replay) -> Outcome {
             let words = format!(
                 "same digest {value:016x}: {operations} operations, {events} device requests"
             );
-            rows::print(&args.output, &[row], || Ok(words))?;
+            print(&args.output, None, &Report::plain("A flight repeated", words, [row]))?;
             Ok(ExitCode::SUCCESS)
         }
         Some((recorded, of)) => Err(in_file(&format!(
@@ -88,10 +87,6 @@ fn verify(args: &Replay) -> Outcome {
             Err(in_file(&"the log was cut off before the mount ended: no digest to compare").into())
         }
     }
-}
-
-fn print(args: &Replay, figures: &[Figures]) -> Result<(), String> {
-    rows::print(&args.output, figures, || Ok(table(figures, terminal_width())))
 }
 
 /// Replays on the volume in an image, in real time and without FUSE.
@@ -122,7 +117,7 @@ fn for_real(args: &Replay, chosen: &Chosen, image: &Path) -> Outcome {
         let report = replayer.run(&mut source).await.map_err(|e| e.to_string())?;
         let _ = replayer.release_all().await;
         volume.close().await.map_err(|e| e.to_string())?;
-        Ok::<Report, String>(report)
+        Ok::<replay::Report, String>(report)
     };
     let report = host.rt().block_on(work).map_err(|e| e.to_string())??;
     progress.finish();
@@ -135,7 +130,7 @@ fn for_real(args: &Replay, chosen: &Chosen, image: &Path) -> Outcome {
 fn print_real(
     args: &Replay,
     image: &Path,
-    report: &Report,
+    report: &replay::Report,
     latency: Latency,
 ) -> Result<(), String> {
     let span_s = report.span_ns as f64 / 1e9;
@@ -151,18 +146,20 @@ fn print_real(
         "failed": report.failed_ops(),
         "latency": latency,
     });
-    let words = || {
-        let Latency { mean_us, p50_us, p90_us, p99_us, .. } = latency;
-        let mut words = format!(
-            "{} operations in {span_s:.2} s, {ops_per_s:.0} a second\nlatency: mean {mean_us:.1} us, \
-             median {p50_us:.1} us, p90 {p90_us:.1} us, p99 {p99_us:.1} us",
-            report.ops
-        );
-        if report.diverged_ops() > 0 {
-            let diverged = report.diverged_ops();
-            words += &format!("\n{diverged} operations ended otherwise than in the trace");
-        }
-        Ok(words)
-    };
-    rows::print(&args.output, &[row], words)
+    let Latency { mean_us, p50_us, p90_us, p99_us, .. } = latency;
+    let mut words = format!(
+        "{} operations in {span_s:.2} s, {ops_per_s:.0} a second\nlatency: mean {mean_us:.1} us, \
+         median {p50_us:.1} us, p90 {p90_us:.1} us, p99 {p99_us:.1} us",
+        report.ops
+    );
+    if report.diverged_ops() > 0 {
+        let diverged = report.diverged_ops();
+        words += &format!("\n{diverged} operations ended otherwise than in the trace");
+    }
+    print(&args.output, None, &Report::plain(title(args), words, [row]))
+}
+
+/// The title of a report on a trace.
+fn title(args: &Replay) -> String {
+    format!("Replay of {}", args.file.display())
 }
