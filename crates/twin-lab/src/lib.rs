@@ -1,7 +1,7 @@
 //! Experiments: a workload on configurations, side by side.
 //!
-//! Main types: [`Config`] (a file system and the hardware under it, by name), [`simulate`] (one run
-//! under virtual time), [`Figures`] (the results of a run), [`compare`] (many runs, one a thread,
+//! Main types: [`Config`] (a file system and the hardware under it), [`Run`] (a configuration, and what one
+//! run of it is given besides), [`simulate`] (a run under virtual time), [`Figures`] (the results of a run), [`compare`] (many runs, one a thread,
 //! with the same results as on one thread), [`Watcher`] (observes a running simulation),
 //! [`History`] (the figures over the time of a run). [`volume`] is the same for bare volumes. Start
 //! at [`compare`].
@@ -43,6 +43,7 @@ mod planted;
 mod presets;
 pub mod remote;
 mod rewritten;
+mod run;
 mod seeds;
 pub mod segment_map;
 pub mod server;
@@ -80,6 +81,7 @@ pub use machine_file::{
 pub use mount_flush::MountFlush;
 pub use planted::PlantedFault;
 pub use presets::{FITTED_TO_1994, Preset, presets};
+pub use run::Run;
 pub use seeds::{MOST_SEEDS, Seeded};
 pub use simulate::{cut, simulate, simulate_watched, simulate_with_history};
 pub use statistics::median;

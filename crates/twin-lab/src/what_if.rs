@@ -5,12 +5,14 @@
 //! the size of the cache (a quarter, four times), the block size, and the kind of disk. Each is tried by a
 //! simulation; nothing is extrapolated. What cannot run with a setting is told, not left out.
 
+use twin_settings::Choice;
 use twin_sim::model;
 
 use crate::compare::{SeedRuns, compare};
 use crate::config::Config;
 use crate::figures::Figures;
 use crate::layouts::LAYOUTS;
+use crate::run::Run;
 use crate::trust::Trust;
 use crate::verdict::{Order, order};
 use twin_report::units::list;
@@ -23,9 +25,9 @@ const LEAST_CACHE: u64 = 1 << 20;
 const BLOCKS: [&str; 2] = ["4K", "16K"];
 
 /// Disks that are tried: the default one, and one that has no arm to move.
-fn disks() -> impl Iterator<Item = String> {
-    let flash = model::REGISTRY.iter().find(|entry| entry.kind == model::Kind::Flash);
-    [Config::base(LAYOUTS[0]).disk].into_iter().chain(flash.map(|entry| entry.name.to_string()))
+fn disks() -> [Choice<model::Known>; 2] {
+    let flash = Choice::of(&model::REGISTRY, |disk| disk.kind == model::Kind::Flash);
+    [Config::base(LAYOUTS[0]).disk, flash]
 }
 
 /// The settings that are tried on two configurations, as `key=value`.
@@ -37,13 +39,13 @@ pub fn what_if_changes(pair: [&Config; 2]) -> Vec<String> {
     }
     let mut all: Vec<(&str, String)> = Vec::new();
     all.extend(BLOCKS.map(|block| ("block", block.to_string())));
-    let is_mechanical = |disk: &str| {
-        model::REGISTRY.get(disk).is_ok_and(|entry| entry.kind == model::Kind::Mechanical)
-    };
+    let is_mechanical = |disk: &Choice<model::Known>| disk.kind == model::Kind::Mechanical;
     // Another disk of the same kind seldom changes an order.
-    let is_other =
-        |disk: &str| pair.iter().all(|config| is_mechanical(disk) != is_mechanical(&config.disk));
-    all.extend(disks().filter(|disk| is_other(disk)).map(|disk| ("disk", disk)));
+    let is_other = |disk: &Choice<model::Known>| {
+        pair.iter().all(|config| is_mechanical(disk) != is_mechanical(&config.disk))
+    };
+    let others = disks().into_iter().filter(is_other);
+    all.extend(others.map(|disk| ("disk", disk.name.to_string())));
     let has = |config: &Config, key: &str, value: &str| {
         config.resolved().iter().any(|(name, text)| *name == key && text == value)
     };
@@ -69,27 +71,26 @@ fn readable(bytes: u64) -> String {
 }
 
 /// Tries all changes on two configurations, the first of which is at least as good, and says in words which of
-/// them would change their order. `changed` makes a configuration with a setting changed, or says why there is
+/// them would change their order. `changed` makes a run with a setting changed, or says why there is
 /// none. `before` is the order without a change.
 pub fn what_if(
     pair: [&Config; 2],
     (before, trust): (&[Figures; 2], &Trust),
-    changed: &dyn Fn(&Config, &str) -> Result<Config, String>,
+    changed: &dyn Fn(&Config, &str) -> Result<Run, String>,
     runs: SeedRuns<'_>,
     threads: usize,
 ) -> String {
     let was = order([&before[0], &before[1]], runs.measure, trust);
     let (mut other, mut same, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     let tried = what_if_changes(pair);
-    let configs: Vec<_> =
+    let made: Vec<_> =
         tried.iter().flat_map(|setting| pair.map(|config| changed(config, setting))).collect();
-    let able: Vec<Config> =
-        configs.iter().filter_map(|config| config.as_ref().ok().cloned()).collect();
+    let able: Vec<Run> = made.iter().filter_map(|run| run.as_ref().ok().cloned()).collect();
     let mut results = compare(&able, runs.workload, runs.pace, threads, &|_, _| {}).into_iter();
-    let mut figures = configs.into_iter().map(|config| {
-        let config = config?;
+    let mut figures = made.into_iter().map(|run| {
+        let config = run?.config;
         match results.next() {
-            Some(Ok(run)) => Ok((config, run)),
+            Some(Ok(figures)) => Ok((config, figures)),
             Some(Err(error)) => Err(error.to_string()),
             None => Err("it was not run".to_string()),
         }
@@ -151,7 +152,7 @@ mod tests {
     }
 
     /// What is said of a pair of which the first is on a faster disk, with these changed configurations.
-    fn said(changed: &dyn Fn(&Config, &str) -> Result<Config, String>) -> String {
+    fn said(changed: &dyn Fn(&Config, &str) -> Result<Run, String>) -> String {
         let workload = Workload::Generated("small-files:files=50".into(), 1);
         let runs =
             SeedRuns { workload: &workload, pace: Pace::Asap, seeds: 1, measure: MEASURES.first() };
@@ -168,7 +169,7 @@ mod tests {
         let swap = |at: &Config, setting: &str| {
             let other = if at.name == FAST { SLOW } else { FAST };
             let text = if setting == "cache=64M" { other } else { &at.name };
-            Ok(Config { name: at.name.clone(), ..config(text) })
+            Ok(Config { name: at.name.clone(), ..config(text) }.into())
         };
         let changes =
             format!("What would change the order of {FAST} and {SLOW}: cache=64M ({SLOW} wins).");

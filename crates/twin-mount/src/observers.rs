@@ -258,7 +258,7 @@ mod tests {
     use twin_host::{FileDevice, HostOptions, ImageOptions, create_image};
     use twin_lab::layouts::layout;
     use twin_lab::observe::Observed;
-    use twin_lab::{Config, Workload, simulate_with_history};
+    use twin_lab::{Config, Run, Workload, simulate_with_history};
     use twin_trace::replay::{Options, Pace, Replayer};
 
     const SIZE: u64 = 256 << 20;
@@ -321,8 +321,8 @@ mod tests {
 
     fn simulated(name: &str) -> Vec<Observed> {
         let text = format!("{name}:size={SIZE},disk=ssd-nvme,front-end=none");
-        let config = Config { observe: Some(observing()), ..Config::parse(&text).unwrap() };
-        simulate_with_history(&config, &workload(), Pace::Asap).unwrap().0.observed
+        let run = Run { observe: Some(observing()), ..Run::of(Config::parse(&text).unwrap()) };
+        simulate_with_history(run, &workload(), Pace::Asap).unwrap().0.observed
     }
 
     #[test]

@@ -15,7 +15,7 @@ use twin_fs::{
     Cpu, FileSystem, FsError, Identity, Op, OpenVolume, Reply, Request, Settings, write_cost,
 };
 use twin_lab::layouts::layout;
-use twin_lab::{Config, Platter, Workload, simulate};
+use twin_lab::{Config, Platter, Run, Workload, simulate};
 use twin_model::generate::{Generator, WORKLOADS, WorkloadParams};
 use twin_rt::{ClockOnly, MILLIS, Nanos, Rt};
 use twin_sim::{SimDisk, model};
@@ -198,7 +198,7 @@ fn noon(config: &Config, source: &mut dyn Source, pace: Pace, times: &[Nanos]) -
     let parts = split(records, times);
     let rt = Rt::new(ClockOnly::default(), 1);
     let options = model::Options { size: config.size, ..model::Options::default() };
-    let built = model::REGISTRY.get(&config.disk).unwrap().build(&options).unwrap();
+    let built = config.disk.build(&options).unwrap();
     let disk = SimDisk::builder(&rt, built).start();
     let device: Rc<dyn BlockDevice> = Rc::new(disk.clone());
     rt.block_on(config.of_layout.mkfs(&rt, Rc::clone(&device), IDENTITY)).unwrap().unwrap();
@@ -254,15 +254,15 @@ fn forecast(
 ) -> Did {
     let rt = Rt::new(ClockOnly::default(), 1);
     let options = model::Options { size: config.size, ..model::Options::default() };
-    let built = model::REGISTRY.get(&config.disk).unwrap().build(&options).unwrap();
+    let built = config.disk.build(&options).unwrap();
     let disk = SimDisk::builder(&rt, built).platter(platter).start();
     let closed = Closed::of(&rt, config.layout, Rc::new(disk)).unwrap();
     let map = closed.map().unwrap();
     let twin = Twin::of(&closed, &mut |_, _| {}).unwrap().platter().unwrap();
     rt.crash();
     let (next, told) = next_period(recording, window, &map).unwrap();
-    let config = Config { start: Some(twin), ..config.clone() };
-    let figures = simulate(&config, &next, pace).unwrap();
+    let run = Run { start: Some(twin), ..Run::from(config) };
+    let figures = simulate(run, &next, pace).unwrap();
     assert_eq!(figures.failed, 0, "{told:?}");
     println!("  {told:?}");
     Did {

@@ -13,8 +13,8 @@ use super::benchmark::{SIZES, Sequential};
 use super::population::{FileSystem, LAST_DAY, POPULATION};
 use twin_ageing::{AgeSettings, Aged, ageing_settings, make_old, new_volume, with_space_of};
 use twin_bench::simulated;
-use twin_lab::Config;
 use twin_lab::disk_of;
+use twin_lab::{Config, Run};
 
 /// Days between two snapshots.
 pub(super) const STEP: u64 = 30;
@@ -127,9 +127,10 @@ fn run(system: &FileSystem) -> Result<Old, String> {
     let mut growing = Growing { load, how: how.clone(), aged: None };
     growing.go_on(system.history_days() * SESSIONS_A_DAY)?;
     let empty = match system.timed {
-        true => {
-            SIZES.map(|size| speeds(&config, size)).into_iter().collect::<Result<Vec<_>, _>>()?
-        }
+        true => SIZES
+            .map(|size| speeds(&Run::from(&config), size))
+            .into_iter()
+            .collect::<Result<Vec<_>, _>>()?,
         false => Vec::new(),
     };
     let mut old = Old { system: *system, snapshots: Vec::new(), tests: Vec::new(), full: None };
@@ -169,8 +170,8 @@ fn fill(growing: &mut Growing) -> Result<Option<Snapshot>, String> {
 }
 
 /// The rates of creating and reading files of a size.
-fn speeds(config: &Config, size: u64) -> Result<(f64, f64), String> {
-    let phases = simulated::run(config, &Sequential { size }).map_err(|e| e.to_string())?;
+fn speeds(run: &Run, size: u64) -> Result<(f64, f64), String> {
+    let phases = simulated::run(run, &Sequential { size }).map_err(|e| e.to_string())?;
     let rate = |name| phases.iter().find(|p| p.phase == name).map_or(f64::NAN, |p| p.rate());
     Ok((rate("create"), rate("read")))
 }
@@ -183,7 +184,7 @@ fn test(
     (size, (new_write, new_read)): (u64, (f64, f64)),
 ) -> Result<Test, String> {
     let start: Platter = with_space_of(how, &aged.platter).map_err(|e| e.to_string())?;
-    let (write, read) = speeds(&Config { start: Some(start.clone()), ..config.clone() }, size)?;
+    let (write, read) = speeds(&Run { start: Some(start.clone()), ..Run::from(config) }, size)?;
     let how = AgeSettings { start: Some(start), ..how.clone() };
     Ok(Test {
         day: snapshot.day,

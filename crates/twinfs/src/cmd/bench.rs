@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 use twin_bench::{self as bench, Target, directory};
 use twin_host::fuse::sync_file_system;
 use twin_host::{Undoing, absolute, remove_by_force};
-use twin_lab::Config;
+use twin_lab::{Config, Run};
 use twin_real::device_times;
 use twin_report::Report;
 
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     let rows = result.map_err(|e| e.to_string())?;
     let names: Vec<String> = targets.iter().map(Target::name).collect();
     let simulated = targets.iter().filter_map(|target| match target {
-        Target::Simulated(config) => Some(&**config),
+        Target::Simulated(run) => Some(&run.config),
         _ => None,
     });
     let report = bench::report(&rows, &names, &simulated.collect::<Vec<_>>());
@@ -114,31 +114,30 @@ fn check_options(args: &Bench) -> Result<(), Failure> {
     }
 }
 
-/// The configurations: on new volumes, and where others are asked for on these, too.
-fn simulated(args: &Bench) -> Result<Vec<Config>, Failure> {
-    let configs = args.sim.iter().map(|text| Config::parse(text).map_err(usage));
-    let configs = configs.collect::<Result<Vec<_>, _>>()?;
-    let Some(start) = Start::of(&args.start)? else { return Ok(configs) };
-    let old = start.apply_all(configs.clone())?;
-    let beside = |config: Config| Config { name: format!("{} (old)", config.name), ..config };
-    let old = old.into_iter().map(beside);
+/// The runs: on new volumes, and where others are asked for on these, too.
+fn simulated(args: &Bench) -> Result<Vec<Run>, Failure> {
+    let runs = args.sim.iter().map(|text| Config::parse(text).map(Run::of).map_err(usage));
+    let runs = runs.collect::<Result<Vec<_>, _>>()?;
+    let Some(start) = Start::of(&args.start)? else { return Ok(runs) };
+    let mut old = start.apply_all(runs.clone())?;
+    old.iter_mut().for_each(|run| run.config.name += " (old)");
     Ok(match start.has_fresh() {
-        true => configs.into_iter().chain(old).collect(),
-        false => old.collect(),
+        true => runs.into_iter().chain(old).collect(),
+        false => old,
     })
 }
 
 fn targets(args: &Bench, stop: &Arc<AtomicBool>) -> Result<Vec<Target>, Failure> {
     let mut targets = Vec::new();
-    let mut configs = simulated(args)?;
+    let mut runs = simulated(args)?;
     if let Some(categories) = args.log {
-        tell_of_events(&mut configs, categories);
+        tell_of_events(&mut runs, categories);
     }
-    for config in configs {
-        let config = Box::new(config);
+    for run in runs {
+        let run = Box::new(run);
         targets.push(match args.warm {
-            true => Target::SimulatedWarm(config),
-            false => Target::Simulated(config),
+            true => Target::SimulatedWarm(run),
+            false => Target::Simulated(run),
         });
     }
     for path in &args.dir {

@@ -6,9 +6,9 @@ use std::sync::Arc;
 
 use twin_lab::observe::named_rows;
 use twin_lab::{
-    Comparison, Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, SeedRuns, Seeded,
-    SimulateError, Trust, Workload, about_workload, compare_seeds, compared_by_default, measurable,
-    rank, rivals, settings_help, verdict, what_if, what_if_changes, workload_help,
+    Comparison, Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, Run, SeedRuns,
+    Seeded, SimulateError, Trust, Workload, about_workload, compare_seeds, compared_by_default,
+    measurable, rank, rivals, settings_help, verdict, what_if, what_if_changes, workload_help,
 };
 use twin_real::replay::replay;
 use twin_report::Part;
@@ -55,7 +55,10 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     let trust = Trust::of(&configs);
     let job = (&workload, operations);
     let judged = (measure, &trust);
-    let (ran, fresh) = run_all(args, job, pace, configs, (start.as_ref(), judged), &mut not_run)?;
+    let observe = args.observe.observing().map_err(usage)?;
+    let observed = |config| Run { observe: observe.clone(), ..Run::of(config) };
+    let runs = configs.into_iter().map(observed).collect();
+    let (ran, fresh) = run_all(args, job, pace, runs, (start.as_ref(), judged), &mut not_run)?;
     let figures: Vec<Figures> = ran.iter().map(|(_, run)| run.figures.clone()).collect();
     let of_runs = verdict(&figures, measure, &trust);
     let verdict = match &start {
@@ -135,22 +138,22 @@ fn run_all(
     args: &Compare,
     job: (&Workload, u64),
     pace: twin_trace::replay::Pace,
-    configs: Vec<Config>,
+    runs: Vec<Run>,
     (start, judged): (Option<&Start>, Judged<'_>),
     not_run: &mut NotRun,
 ) -> Result<(Ran, Option<Ran>), Failure> {
     let mut fresh = None;
-    let configs = match start {
-        None => configs,
+    let runs = match start {
+        None => runs,
         Some(start) => {
             if start.has_fresh() {
-                let ran = simulated(args, job, pace, configs.clone(), &mut Vec::new())?;
+                let ran = simulated(args, job, pace, runs.clone(), &mut Vec::new())?;
                 fresh = Some(ranked(ran, judged));
             }
-            start.apply(configs, not_run)?
+            start.apply(runs, not_run)?
         }
     };
-    Ok((ranked(simulated(args, job, pace, configs, not_run)?, judged), fresh))
+    Ok((ranked(simulated(args, job, pace, runs, not_run)?, judged), fresh))
 }
 
 /// Runs with their ranks.
@@ -176,7 +179,7 @@ fn tried(
     let bar = Progress::of("operations simulated with other settings", count * operations);
     let changed = |config: &Config, setting: &str| {
         let config = config.changed(&shared, setting).map_err(|error| error.to_string())?;
-        Ok(Config { steps: Some(bar.steps()), ..config })
+        Ok(Run { steps: Some(bar.steps()), ..Run::of(config) })
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let said = what_if(pair, (&before, trust), &changed, runs, threads);
@@ -189,38 +192,35 @@ fn simulated(
     args: &Compare,
     (workload, operations): (&Workload, u64),
     pace: twin_trace::replay::Pace,
-    mut configs: Vec<Config>,
+    mut runs: Vec<Run>,
     not_run: &mut NotRun,
 ) -> Result<Vec<(Config, Seeded)>, String> {
     let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
     let bar = match args.log {
         Some(categories) => {
-            tell_of_events(&mut configs, categories);
+            tell_of_events(&mut runs, categories);
             Progress::hidden()
         }
-        None => {
-            Progress::of("operations simulated", configs.len() as u64 * args.seeds * operations)
-        }
+        None => Progress::of("operations simulated", runs.len() as u64 * args.seeds * operations),
     };
-    for config in &mut configs {
-        config.steps = Some(bar.steps());
+    for run in &mut runs {
+        run.steps = Some(bar.steps());
     }
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let runs = SeedRuns { workload, pace, seeds: args.seeds, measure };
-    let results = compare_seeds(&configs, runs, threads, &|_, _| {});
+    let how = SeedRuns { workload, pace, seeds: args.seeds, measure };
+    let results = compare_seeds(&runs, how, threads, &|_, _| {});
     bar.finish();
-    let ran = those_that_ran(configs, results, not_run);
+    let ran = those_that_ran(runs, results, not_run);
     warn_of_seeds(args, &ran);
     Ok(ran)
 }
 
-/// The valid configurations, on the machine that was asked for and with the observers that were, and
-/// each invalid one with the reason.
+/// The valid configurations, on the machine that was asked for, and each invalid one with the
+/// reason.
 ///
 /// # Errors
 /// If the machine file cannot be used.
 fn configs(args: &Compare) -> Result<(Vec<Config>, NotRun), Failure> {
-    let observe = args.observe.observing().map_err(usage)?;
     let machine = args.machine.as_deref().map(machine_file).transpose()?.map(Arc::new);
     let on_machine = |config: Config| match &machine {
         Some(machine) => config.on_machine(Arc::clone(machine)),
@@ -234,9 +234,7 @@ fn configs(args: &Compare) -> Result<(Vec<Config>, NotRun), Failure> {
     };
     for text in asked {
         match Config::parse_with(&shared, text) {
-            Ok(config) => {
-                configs.push(Config { observe: observe.clone(), ..on_machine(config) });
-            }
+            Ok(config) => configs.push(on_machine(config)),
             Err(error) => not_run.push((text.to_string(), error.to_string())),
         }
     }
@@ -263,12 +261,12 @@ pub(crate) fn machine_file(path: &Path) -> Result<MachineFile, String> {
 }
 
 /// Reports the events of all runs on standard error, with the configuration if there are several.
-pub(crate) fn tell_of_events(configs: &mut [Config], categories: Categories) {
-    let several = configs.len() > 1;
-    for config in configs {
-        let name = if several { format!("{}: ", config.name) } else { String::new() };
+pub(crate) fn tell_of_events(runs: &mut [Run], categories: Categories) {
+    let several = runs.len() > 1;
+    for run in runs {
+        let name = if several { format!("{}: ", run.config.name) } else { String::new() };
         let tell = Arc::new(move |line: &str| eprintln!("{name}{line}"));
-        config.log = Some(EventLog { categories, tell });
+        run.log = Some(EventLog { categories, tell });
     }
 }
 
@@ -278,12 +276,12 @@ type NotRun = Vec<(String, String)>;
 /// The configurations that ran, with their results; the others go to `not_run`. A failed run does
 /// not affect the others.
 fn those_that_ran(
-    configs: Vec<Config>,
+    runs: Vec<Run>,
     results: Vec<Result<Seeded, SimulateError>>,
     not_run: &mut NotRun,
 ) -> Vec<(Config, Seeded)> {
     let mut ran = Vec::new();
-    for (config, result) in configs.into_iter().zip(results) {
+    for (Run { config, .. }, result) in runs.into_iter().zip(results) {
         match result {
             Ok(run) => ran.push((config, run)),
             Err(error) => not_run.push((config.name, error.to_string())),

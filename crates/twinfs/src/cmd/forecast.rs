@@ -10,7 +10,7 @@ use twin_ageing::forecast::{Outlook, Tried, forecast_changes, next_period};
 use twin_ageing::fork::{Closed, Twin};
 use twin_ageing::map_of_platter;
 use twin_fs::LayoutKind;
-use twin_lab::{Config, Figures, Platter, SimulateError, Trust, Workload, compare};
+use twin_lab::{Config, Figures, Platter, Run, SimulateError, Trust, Workload, compare};
 use twin_settings::value::nanos;
 
 use super::compare::machine_file;
@@ -136,17 +136,17 @@ fn simulated(
     let bar = Progress::of("operations simulated", (settings.len() as u64 + 1) * told.requests);
     let name = args.what.display().to_string();
     let on_volume = |config: Config| {
-        let (config, _) = of_image(&config, &name, state.kind, &state.platter)?;
-        Ok::<_, String>(Config { steps: Some(bar.steps()), ..config })
+        let (run, _) = of_image(&config, &name, state.kind, &state.platter)?;
+        Ok::<_, String>(Run { steps: Some(bar.steps()), ..run })
     };
     let changed = |setting: &String| {
         base.changed("", setting).map_err(|error| usage(format!("--try {setting}: {error}")))
     };
     let changed = settings.iter().map(changed).collect::<Result<Vec<_>, _>>()?;
-    let configs = [base.clone()].into_iter().chain(changed).map(on_volume);
-    let configs = configs.collect::<Result<Vec<_>, String>>()?;
+    let runs = [base.clone()].into_iter().chain(changed).map(on_volume);
+    let runs = runs.collect::<Result<Vec<_>, String>>()?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let mut results = compare(&configs, next, pace, threads, &|_, _| {}).into_iter();
+    let mut results = compare(&runs, next, pace, threads, &|_, _| {}).into_iter();
     bar.finish();
     let now = results.next().ok_or_else(|| "nothing was simulated".to_string())?;
     let now = now.map_err(|error| error.to_string())?;

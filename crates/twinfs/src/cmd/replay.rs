@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use serde_json::json;
 use twin_fs::{FileSystem, Op, Request};
-use twin_lab::{Config, Counted, Latency, figures_report, simulate, verify_flight};
+use twin_lab::{Config, Counted, Latency, Run, figures_report, simulate, verify_flight};
 use twin_report::Report;
 use twin_rt::Time;
 use twin_trace::replay::{self, Options, Replayer};
@@ -30,11 +30,11 @@ pub(crate) fn run(args: &Replay, interrupts: &Interrupts) -> Outcome {
         return for_real(args, &chosen, image, printer);
     }
     let Chosen { workload, is_cut, operations, .. } = chosen;
-    let mut config = Config::parse(&args.config).map_err(usage)?;
+    let config = Config::parse(&args.config).map_err(usage)?;
     let progress = Progress::of("operations simulated", operations);
-    config.steps = Some(progress.steps());
+    let run = Run { steps: Some(progress.steps()), ..Run::of(config) };
     let figures =
-        simulate(&config, &workload, Pace::of(args.pace, &workload, args.speed).map_err(usage)?);
+        simulate(run, &workload, Pace::of(args.pace, &workload, args.speed).map_err(usage)?);
     progress.finish();
     let figures = figures.map_err(|e| format!("{}: {e}", args.file.display()))?;
     let failed = figures.failed;
