@@ -176,7 +176,7 @@ fn tried(
     let bar = Progress::of("operations simulated with other settings", count * operations);
     let changed = |config: &Config, setting: &str| {
         let config = config.changed(&shared, setting).map_err(|error| error.to_string())?;
-        Ok(Config { steps: Some(bar.steps()), ..config })
+        Ok(Config { steps: Some(twin_lab::Steps(bar.counting())), ..config })
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let said = what_if(pair, (&before, trust), &changed, runs, threads);
@@ -203,7 +203,7 @@ fn simulated(
         }
     };
     for config in &mut configs {
-        config.steps = Some(bar.steps());
+        config.steps = Some(twin_lab::Steps(bar.counting()));
     }
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let runs = SeedRuns { workload, pace, seeds: args.seeds, measure };

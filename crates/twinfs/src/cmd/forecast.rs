@@ -138,7 +138,7 @@ fn simulated(
     let name = args.what.display().to_string();
     let on_volume = |config: Config| {
         let (config, _) = of_image(&config, &name, state.kind, &state.platter)?;
-        Ok::<_, String>(Config { steps: Some(bar.steps()), ..config })
+        Ok::<_, String>(Config { steps: Some(twin_lab::Steps(bar.counting())), ..config })
     };
     let changed = |setting: &String| {
         base.changed("", setting).map_err(|error| usage(format!("--try {setting}: {error}")))

@@ -30,7 +30,7 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
     let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
     let operations: u64 = workloads.iter().map(|(_, chosen)| chosen.operations).sum();
     let bar = Progress::of("operations simulated", choices.len() as u64 * operations);
-    let config = Config { steps: Some(bar.steps()), ..config };
+    let config = Config { steps: Some(twin_lab::Steps(bar.counting())), ..config };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let (mut points, mut all_done) = (Vec::new(), true);
     for (name, chosen) in &workloads {

@@ -1,50 +1,58 @@
-//! The arguments of `twinfs reproduce`.
+//! The arguments of `twinfs reproduce`, which the program `twinfs-reproduce` carries out.
+//!
+//! They stand here because both programs read them: `twinfs` for its help, its completions and its manual.
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::Parser;
 
-use super::Output;
+use crate::output::Output;
 
 /// Repeat the papers' measurements on models of the papers' hardware.
 ///
 /// Prints for each claim what the paper says, what comes out here, and whether it holds. Only
 /// independent checks, those of the kinds paper and order, count in a paper's tally. Without names,
 /// all claims; --list shows them. Takes some minutes.
-#[derive(Args)]
-pub(crate) struct Reproduce {
+#[derive(Debug, Parser)]
+#[command(name = "twinfs-reproduce", bin_name = "twinfs reproduce", max_term_width = 100)]
+#[command(
+    after_help = "This command is a program of its own, twinfs-reproduce, beside twinfs or in PATH. In a checkout \
+    `cargo build --release -p twin-papers` builds it."
+)]
+pub struct Reproduce {
     /// Claims, as `efs-table small-create`.
-    pub(crate) claims: Vec<String>,
+    pub claims: Vec<String>,
+    /// The form of the results.
     #[command(flatten)]
-    pub(crate) output: Output,
+    pub output: Output,
     /// Print the cells of the table of 1994 in place of statements: for the claim efs-table alone.
     #[arg(long, conflicts_with_all = ["sensitivity", "cross_validate", "choices", "wrong"])]
-    pub(crate) cells: bool,
+    pub cells: bool,
     /// Write a page with all figures and tables, which needs nothing else.
     #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
+    pub html: Option<PathBuf>,
     /// Results of `twinfs bench --format json` on real directories to show on that page.
     #[arg(long, value_name = "FILE", requires = "html")]
-    pub(crate) measured: Option<PathBuf>,
+    pub measured: Option<PathBuf>,
     /// Say what 5% of each fitted constant does to efs-table.
     #[arg(long)]
-    pub(crate) sensitivity: bool,
+    pub sensitivity: bool,
     /// Fit the constants to half of efs-table's cells and score them on the other half.
     #[arg(long)]
-    pub(crate) cross_validate: bool,
+    pub cross_validate: bool,
     /// Judge without this choice, a name that --choices prints; without names of claims, all of the
     /// papers that depend on it.
     #[arg(long, value_name = "NAME", conflicts_with = "html")]
-    pub(crate) without: Option<String>,
+    pub without: Option<String>,
     /// Print all that was chosen with the answer in view or is settled by 4.4BSD's source, with the
     /// tallies with and without each. Takes a quarter of an hour.
     #[arg(long, conflicts_with_all = ["html", "without", "wrong", "sensitivity", "cross_validate"])]
-    pub(crate) choices: bool,
+    pub choices: bool,
     /// Plant models that are wrong on purpose, and print for each the checks that find it; fails if
     /// none does. As JSON it is one object, with the tallies. Takes some minutes.
     #[arg(long, conflicts_with_all = ["html", "without", "sensitivity", "cross_validate"])]
-    pub(crate) wrong: bool,
+    pub wrong: bool,
     /// List the claims.
     #[arg(long, exclusive = true)]
-    pub(crate) list: bool,
+    pub list: bool,
 }

@@ -14,7 +14,6 @@ use indicatif::{
 };
 
 use twin_host::{Bar, Count, Counter, real_clock};
-use twin_lab::Steps;
 
 /// When the first line is written off a terminal, and how long it is from one to the next.
 const FIRST: f64 = 2.0;
@@ -24,21 +23,21 @@ const TICK: Duration = Duration::from_millis(100);
 
 /// How far a command is. Clones show the same.
 #[derive(Clone, Debug)]
-pub(crate) struct Progress(ProgressBar);
+pub struct Progress(ProgressBar);
 
 impl Progress {
     /// Begins to show `len` steps of `what`; 0 if their number is not known.
-    pub(crate) fn of(what: &'static str, len: u64) -> Progress {
+    pub fn of(what: &'static str, len: u64) -> Progress {
         Progress::styled(what, len, "{human_pos}", "{human_len}")
     }
 
     /// The same for bytes.
-    pub(crate) fn of_bytes(what: &'static str, len: u64) -> Progress {
+    pub fn of_bytes(what: &'static str, len: u64) -> Progress {
         Progress::styled(what, len, "{binary_bytes}", "{binary_total_bytes}")
     }
 
     /// Begins to show which share of `what` is done.
-    pub(crate) fn share(what: &'static str) -> Progress {
+    pub fn share(what: &'static str) -> Progress {
         Progress::made(
             what,
             1,
@@ -50,13 +49,13 @@ impl Progress {
     }
 
     /// Who tells it how much is done of how much.
-    pub(crate) fn told(&self) -> Arc<dyn Fn(usize, usize) + Send + Sync> {
+    pub fn told(&self) -> Arc<dyn Fn(usize, usize) + Send + Sync> {
         let bar = self.clone();
         Arc::new(move |done, all| bar.set(done as u64, all as u64))
     }
 
     /// Begins to show how long something takes whose steps cannot be counted.
-    pub(crate) fn waiting(what: &'static str) -> Progress {
+    pub fn waiting(what: &'static str) -> Progress {
         Progress::made(
             what,
             0,
@@ -65,7 +64,7 @@ impl Progress {
     }
 
     /// Shows nothing.
-    pub(crate) fn hidden() -> Progress {
+    pub fn hidden() -> Progress {
         Progress(ProgressBar::hidden())
     }
 
@@ -104,39 +103,39 @@ impl Progress {
     }
 
     /// So many steps more are done.
-    pub(crate) fn inc(&self, steps: u64) {
+    pub fn inc(&self, steps: u64) {
         self.0.inc(steps);
     }
 
     /// So many are done.
-    pub(crate) fn set_done(&self, done: u64) {
+    pub fn set_done(&self, done: u64) {
         self.0.set_position(done);
     }
 
     /// So many are done, of so many.
-    pub(crate) fn set(&self, done: u64, all: u64) {
+    pub fn set(&self, done: u64, all: u64) {
         self.0.set_length(all);
         self.0.set_position(done);
     }
 
     /// Ends it: nothing stays on a terminal.
-    pub(crate) fn finish(&self) {
+    pub fn finish(&self) {
         self.0.finish_and_clear();
     }
 
-    /// Who counts operations for it.
-    pub(crate) fn steps(&self) -> Steps {
+    /// A function that counts steps on it, from any thread.
+    pub fn counting(&self) -> Arc<dyn Fn(u64) + Send + Sync> {
         let bar = self.0.clone();
-        Steps(Arc::new(move |more| bar.inc(more)))
+        Arc::new(move |more| bar.inc(more))
     }
 
     /// Counts what is read through the result.
-    pub(crate) fn reading<R: io::Read>(&self, input: R) -> impl io::Read + use<R> {
+    pub fn reading<R: io::Read>(&self, input: R) -> impl io::Read + use<R> {
         self.0.wrap_read(input)
     }
 
     /// What opens an input as often as it is read; progress begins anew each time.
-    pub(crate) fn reading_again<R: io::Read, F: Fn() -> io::Result<R>>(
+    pub fn reading_again<R: io::Read, F: Fn() -> io::Result<R>>(
         &self,
         open: F,
     ) -> impl Fn() -> io::Result<indicatif::ProgressBarIter<R>> + use<R, F> {
@@ -149,7 +148,7 @@ impl Progress {
 }
 
 /// Shows how far the work of the libraries is.
-pub(crate) struct Shown;
+pub struct Shown;
 
 impl twin_host::Progress for Shown {
     fn begin(&self, what: &'static str, count: Count) -> Bar {

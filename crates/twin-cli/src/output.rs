@@ -4,7 +4,7 @@ use clap::{Args, ValueEnum};
 
 /// The form of results on standard output.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Format {
+pub enum Format {
     /// For people.
     #[default]
     Table,
@@ -16,7 +16,7 @@ pub(crate) enum Format {
 
 /// The arguments of commands that print results.
 #[derive(Args, Clone, Debug)]
-pub(crate) struct Output {
+pub struct Output {
     /// How results are printed: for people, as JSON or as comma-separated values. Names carry the
     /// units, and numbers are plain.
     #[arg(
@@ -34,12 +34,12 @@ pub(crate) struct Output {
 
 impl Output {
     /// The form that was chosen.
-    pub(crate) fn format(&self) -> Format {
+    pub fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }
 
     /// True if results are for people.
-    pub(crate) fn is_table(&self) -> bool {
+    pub fn is_table(&self) -> bool {
         self.format() == Format::Table
     }
 }

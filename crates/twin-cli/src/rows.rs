@@ -10,14 +10,14 @@
 use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::{Format, Output};
-use crate::cmd::say;
+use crate::outcome::say;
+use crate::output::{Format, Output};
 
 /// Prints rows in the form that was asked for; `table` makes the one for people.
 ///
 /// # Errors
 /// If standard output fails, or `table` does.
-pub(crate) fn print<T: Serialize>(
+pub fn print<T: Serialize>(
     output: &Output,
     rows: &[T],
     table: impl FnOnce() -> Result<String, String>,
@@ -35,7 +35,7 @@ pub(crate) fn print<T: Serialize>(
 ///
 /// # Errors
 /// If a row cannot be converted.
-pub(crate) fn csv_lines<T: Serialize>(rows: &[T], names: bool) -> Result<String, String> {
+pub fn csv_lines<T: Serialize>(rows: &[T], names: bool) -> Result<String, String> {
     let text = csv(rows)?;
     match names {
         true => Ok(text),
