@@ -3,30 +3,16 @@
 //!
 //! Contract: as much of each server, of its time and of its files, as makes a file system of a
 //! gigabyte, under both write models. Both logs have segments of 1 MB, a cache of 10 MB and greedy
-//! victims, and clean after two idle seconds. The checks hold the real log against the bare one; no
-//! paper has these figures, so all of them are of the kind own.
-//!
-//! [docs/reproduction.md](../../../../docs/reproduction.md) says where the two differ, and why.
+//! victims, and clean after two idle seconds.
 
 use twin_clean::{trigger, victim};
+use twin_lab::{Config, Figures, Workload, simulate};
 use twin_trace::nfs::{Pauses, SERVERS};
 use twin_trace::replay::Pace;
 
-use super::heuristic::{MODELS, in_parallel};
-use super::{Check, Claim, Expect, Results};
+use super::parallel::in_parallel;
+use super::servers::MODELS;
 use crate::nfs_server::{Cleaning, Outcome, Study, WriteModel};
-use twin_lab::Figures;
-use twin_lab::{Config, Workload, simulate};
-
-/// The claim.
-pub(super) const CLAIM: Claim = Claim {
-    id: "real-log",
-    source: "HC 5",
-    says: "the same on the real log: the requests of the three servers drive the log-structured \
-           layout in simulation, beside the bare log of the study",
-    needs: Vec::new,
-    judge,
-};
 
 /// The share of each server's time and files that makes a file system of a gigabyte, in percent.
 const PERCENT: [u64; 3] = [25, 100, 12];
@@ -39,19 +25,19 @@ const CONFIG: &str = "lfs:disk=hp-c2249a,cache=10M,segment=1M,frag=512,minfree=1
 
 /// A server under a write model on both logs; `None` for a run that failed.
 #[derive(Clone, Debug)]
-struct Pair {
-    name: String,
-    bare: Option<Outcome>,
-    real: Option<Figures>,
+pub(crate) struct Pair {
+    pub(crate) name: String,
+    pub(crate) bare: Option<Outcome>,
+    pub(crate) real: Option<Figures>,
 }
 
 /// All servers under both write models.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Pairs(Vec<Pair>);
+pub(crate) struct Pairs(pub(crate) Vec<Pair>);
 
 impl Pairs {
     /// Runs all, two at a time.
-    pub(super) fn run() -> Pairs {
+    pub(crate) fn run() -> Pairs {
         let all: Vec<(usize, usize)> = (0..SERVERS.len())
             .flat_map(|server| (0..MODELS.len()).map(move |model| (server, model)))
             .collect();
@@ -85,42 +71,3 @@ fn pair(server: usize, model: usize) -> Pair {
         real: config.ok().and_then(run),
     }
 }
-
-fn judge(results: &Results) -> Vec<Check> {
-    results.real_logs.0.iter().flat_map(of_pair).collect()
-}
-
-fn of_pair(Pair { name, bare, real }: &Pair) -> Vec<Check> {
-    let name = |what: &str| format!("{name}, real log: {what}");
-    let (Some(bare), Some(real)) = (bare, real) else {
-        return vec![Check::own(name("it runs"), Expect::AtLeast(1.0), f64::NAN)];
-    };
-    let log = &real.log;
-    let of_users = (log.log_bytes - log.moved_bytes) as f64;
-    let moved = log.moved_bytes as f64 / of_users;
-    let bare_moved = bare.moved_bytes as f64 / bare.user_bytes as f64;
-    vec![
-        Check::own(
-            name("changes that wait for a clean segment, of all"),
-            Expect::AtMost(0.0),
-            log.space_waits as f64 / real.ops as f64,
-        ),
-        Check::own(
-            name("bytes of the log but those moved / the bare log's"),
-            Expect::Ratio(1.0),
-            of_users / bare.user_bytes as f64,
-        )
-        .because(METADATA),
-        Check::own(
-            name("bytes moved for each of these / the bare log's"),
-            Expect::Ratio(1.0),
-            moved / bare_moved,
-        )
-        .because(ENDS),
-    ]
-}
-
-const METADATA: &str = "the real log also writes the maps of inodes and segments, indirect blocks and \
-    checkpoints; the bare one a whole directory of 8 KB for each change of a name";
-const ENDS: &str = "in an idle time the bare log cleans until no segment has 5% of garbage; the real one \
-    rests, once it gains nothing, until a quarter of a segment has been written";

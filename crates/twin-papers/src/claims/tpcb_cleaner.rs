@@ -4,11 +4,14 @@
 //! Utilization is what `df` shows on 4.4BSD, whose file systems keep 10% free: 90% are 81% of the
 //! log.
 
-use super::runs::tpcb;
-use super::{Check, Claim, Expect, Need, Results};
+use crate::check::{Check, Expect};
+use crate::claim::Claim;
+use crate::need::Need;
+use crate::results::Results;
+use crate::runs::tpcb;
 
 /// The claim.
-pub(super) const CLAIM: Claim = Claim {
+pub(crate) const CLAIM: Claim = Claim {
     id: "tpcb-cleaner",
     source: "LvC 4, fig. 7",
     says: "with the cleaner LFS loses 34% at 48% utilization and 41% at 90%; FFS does not depend on it",
@@ -20,7 +23,7 @@ pub(super) const CLAIM: Claim = Claim {
 };
 
 /// The claim of the first measurements, which the abstract of 1994 repeats.
-pub(super) const AT_80: Claim = Claim {
+pub(crate) const AT_80: Claim = Claim {
     id: "tpcb-80",
     source: "CLC 4",
     says: "at 80% utilization the cleaner makes TPC-B 40% slower",
@@ -36,8 +39,8 @@ pub(super) const AT_80: Claim = Claim {
 };
 
 /// A utilization, and the volume that a million accounts, 241 MB, fill to it.
-pub(super) struct Point {
-    pub(super) percent: u32,
+pub(crate) struct Point {
+    pub(crate) percent: u32,
     size: &'static str,
     /// Transactions before the clock starts, and after it.
     warm: u64,
@@ -47,7 +50,7 @@ pub(super) struct Point {
 }
 
 /// The utilizations of figure 7, and one between.
-pub(super) const CURVE: [Point; 4] = [
+pub(crate) const CURVE: [Point; 4] = [
     Point { percent: 48, size: "558M", warm: 60_000, transactions: 40_000, keeps: Some(0.66) },
     Point { percent: 65, size: "412M", warm: 45_000, transactions: 30_000, keeps: None },
     Point { percent: 80, size: "335M", warm: 35_000, transactions: 30_000, keeps: None },
@@ -55,7 +58,7 @@ pub(super) const CURVE: [Point; 4] = [
 ];
 
 impl Point {
-    pub(super) fn lfs(&self) -> Need {
+    pub(crate) fn lfs(&self) -> Need {
         let Point { size, warm, transactions, .. } = self;
         let bench = format!(
             "tpcb:warm={warm},transactions={transactions},accounts=1048576,page=17,cached=1000,log=no,scan=no"
@@ -64,7 +67,7 @@ impl Point {
     }
 
     /// FFS overwrites in place, so it needs no time to reach its pace.
-    pub(super) fn ffs(&self) -> Need {
+    pub(crate) fn ffs(&self) -> Need {
         let Need { config, bench } = tpcb("ffs-m8r2");
         Need::new(format!("{config},size={}", self.size), bench)
     }
@@ -75,15 +78,15 @@ const FULL: &str = "by the paper's own arithmetic (0.45 s to read a segment, 0.6
                     kept clean, leaves 0.47; 0.59 needs a log that is 77% live (docs/reproduction.md)";
 
 /// The runs by utilization, for the page.
-pub(super) fn runs() -> [(&'static str, Need); 2] {
+pub(crate) fn runs() -> [(&'static str, Need); 2] {
     [("TPC-B, LFS 48% full", CURVE[0].lfs()), ("TPC-B, LFS 90% full", CURVE[3].lfs())]
 }
 
 /// The rate without the cleaner, by the paper.
-pub(super) const WITHOUT: f64 = 41.0;
+pub(crate) const WITHOUT: f64 = 41.0;
 
 /// The paper's figures and ours at 48% and at 90%, in transactions a second.
-pub(super) fn figures(results: &Results) -> Vec<(u32, f64, f64)> {
+pub(crate) fn figures(results: &Results) -> Vec<(u32, f64, f64)> {
     let of = |point: &Point| {
         let paper = WITHOUT * point.keeps?;
         Some((point.percent, paper, results.rate(&point.lfs(), "tx")))

@@ -2,14 +2,16 @@
 //! explains figure 7): a random read, and a log write.
 //!
 //! Copies are not among the checks: what a copy takes is a declared number
-//! ([`super::choices`], `copy-us`).
+//! ([`crate::choices`], `copy-us`).
 
-use super::runs::tpcb;
-use super::{Check, Claim, Expect, Results};
+use crate::check::{Check, Expect};
+use crate::claim::Claim;
+use crate::results::Results;
+use crate::runs::tpcb;
 use twin_bench::Phase;
 
 /// The claim.
-pub(super) const CLAIM: Claim = Claim {
+pub(crate) const CLAIM: Claim = Claim {
     id: "tpcb-parts",
     source: "LvC 4",
     says: "a random read takes 9.5 ms to seek, 5.5 to turn and 1.6 to transfer; 700 KB are written \

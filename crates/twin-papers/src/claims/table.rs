@@ -4,14 +4,17 @@
 //! the text are judged on a table in which no cell's own size was in view: the cells of each half
 //! of the sizes are those of the constants that were fitted to the other half.
 
-use super::clc::{self, Cell, System};
-use super::fit::{self, Half};
-use super::runs::{andrew, tpcb};
-use super::variation::with;
-use super::{Check, Claim, Expect, Need, Results};
+use crate::check::{Check, Expect};
+use crate::claim::Claim;
+use crate::clc::{self, Cell, System};
+use crate::fit::{self, Half};
+use crate::need::Need;
+use crate::results::Results;
+use crate::runs::{andrew, tpcb};
+use crate::variation::with;
 
 /// The table, with the constants that were fitted to it.
-pub(super) const TABLE: Claim = Claim {
+pub(crate) const TABLE: Claim = Claim {
     id: "efs-table",
     source: "CLC 3",
     says: "the table of bandwidths by file size: 94 cells",
@@ -20,7 +23,7 @@ pub(super) const TABLE: Claim = Claim {
 };
 
 /// Halves of the table, with the constants that were fitted to the other half.
-pub(super) const HELD_OUT: Claim = Claim {
+pub(crate) const HELD_OUT: Claim = Claim {
     id: "efs-held-out",
     source: "CLC 3",
     says: "each half of the table, by constants that were fitted to the other half",
@@ -29,7 +32,7 @@ pub(super) const HELD_OUT: Claim = Claim {
 };
 
 /// What the text says about the table.
-pub(super) const STATEMENTS: Claim = Claim {
+pub(crate) const STATEMENTS: Claim = Claim {
     id: "efs-small",
     source: "CLC 3",
     says: "LFS 7 times EFS creating small files, as fast or faster nearly everywhere, up to 50% \
@@ -39,7 +42,7 @@ pub(super) const STATEMENTS: Claim = Claim {
 };
 
 /// EFS without synchronous writes, for which the paper has no result.
-pub(super) const ASYNC: Claim = Claim {
+pub(crate) const ASYNC: Claim = Claim {
     id: "efs-async",
     source: "CLC 3",
     says: "EFS without synchronous writes recovers part of the gap at small files, not all",
@@ -48,7 +51,7 @@ pub(super) const ASYNC: Claim = Claim {
 };
 
 /// The Andrew benchmark.
-pub(super) const ANDREW: Claim = Claim {
+pub(crate) const ANDREW: Claim = Claim {
     id: "andrew",
     source: "CLC 3",
     says: "Andrew: one user, LFS 10% ahead; several users, equal within noise",
@@ -61,7 +64,7 @@ pub(super) const ANDREW: Claim = Claim {
 };
 
 /// TPC-B on an empty disk.
-pub(super) const TPCB: Claim = Claim {
+pub(crate) const TPCB: Claim = Claim {
     id: "tpcb-1994",
     source: "CLC 3",
     says: "TPC-B on an empty disk: EFS is 50% slower than LFS",

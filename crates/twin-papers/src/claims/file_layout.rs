@@ -5,22 +5,18 @@
 //! kind ([`twin_age::load`]); as in section 5.1 the benchmark is run on new volumes with the free space of
 //! the aged ones. Loads follow what is published of loads; no number is set to a score or a speed.
 
-mod benchmark;
-mod page;
-mod population;
-mod statistics;
-mod study;
+use twin_age::FreeSpace;
 
-use twin_age::{FreeSpace, Score, SizeClass};
-
-use super::{Check, Claim, Expect, Results};
-pub(crate) use page::section;
-pub(crate) use study::Study;
-use study::{OCTOBER, Old, Test};
+use super::statistics::{self, score_of, value};
+use crate::check::{Check, Expect};
+use crate::claim::Claim;
+use crate::results::Results;
+use crate::studies::benchmark::SIZES;
+use crate::studies::file_layout::{OCTOBER, Old, Test};
 
 /// The claim, with the rows layout-size, layout-frag, free-space, aged-speed, layout-predicts and
 /// news-enospc.
-pub(super) const CLAIM: Claim = Claim {
+pub(crate) const CLAIM: Claim = Claim {
     id: "file-layout",
     source: "FL 4-5",
     says: "small files are more fragmented than large ones, for want of free space at the beginning of \
@@ -44,19 +40,6 @@ fn judge(results: &Results) -> Vec<Check> {
     checks.extend(correlations(&old));
     checks.extend(full_news(&old));
     checks
-}
-
-/// The score of all files with so many blocks, rounded up to a power of two, in October.
-fn score_of(old: &[&Old], most: u64) -> Score {
-    let class = SizeClass::of(most);
-    let snapshots = old.iter().filter_map(|old| old.on(OCTOBER));
-    let classes = snapshots.flat_map(|snapshot| &snapshot.layout.classes);
-    let classes = classes.filter(|c| c.size == class);
-    classes.fold(Score::default(), |sum, class| sum.and(class.score))
-}
-
-fn value(score: Score) -> f64 {
-    score.value().unwrap_or(f64::NAN)
 }
 
 /// Figures 3 and 4.
@@ -113,7 +96,7 @@ fn speeds(old: &[&Old]) -> Vec<Check> {
         let both: Vec<f64> = both.collect();
         both.iter().filter(|share| **share >= 0.85).count() as f64 / both.len() as f64
     };
-    let [small, middle, large] = benchmark::SIZES.map(good);
+    let [small, middle, large] = SIZES.map(good);
     let news = old.iter().find(|old| old.system.name == "cnews");
     let is_in_january = |test: &&Test| test.size == 64 << 10 && test.day == 0;
     let news = news.and_then(|old| old.tests.iter().find(is_in_january));

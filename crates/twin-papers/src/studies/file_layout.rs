@@ -7,73 +7,73 @@ use twin_fs::Identity;
 use twin_rt::{SECS, Time};
 use twin_sim::Platter;
 
-use super::super::heuristic::in_parallel;
-use super::super::variation::Variation;
 use super::benchmark::{SIZES, Sequential};
+use super::parallel::in_parallel;
 use super::population::{FileSystem, LAST_DAY, POPULATION};
+use crate::variation::Variation;
 use twin_ageing::{AgeSettings, Aged, ageing_settings, make_old, new_volume, with_space_of};
 use twin_bench::simulated;
 use twin_lab::Config;
 use twin_lab::disk_of;
 
 /// Days between two snapshots.
-pub(super) const STEP: u64 = 30;
+pub(crate) const STEP: u64 = 30;
 /// The day of the snapshots of figures 1 to 4, nearest to 15 October.
-pub(super) const OCTOBER: u64 = 270;
+pub(crate) const OCTOBER: u64 = 270;
 /// The days of the benchmark: 26 January, April, July and October.
-pub(super) const TEST_DAYS: [u64; 4] = [0, 90, 180, 270];
+pub(crate) const TEST_DAYS: [u64; 4] = [0, 90, 180, 270];
 /// The news file system that runs out of room in these days.
 const FULL_NEWS: (&str, u64) = ("cnews", STEP);
 const DAY: u64 = 86_400;
 
 /// The speeds of a test on an aged and on a new volume.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Test {
-    pub(super) day: u64,
-    pub(super) size: u64,
+pub(crate) struct Test {
+    pub(crate) day: u64,
+    pub(crate) size: u64,
     /// Of the new volume's.
-    pub(super) relative_read: f64,
-    pub(super) relative_write: f64,
+    pub(crate) relative_read: f64,
+    pub(crate) relative_write: f64,
     /// The layout score of the test's files; `None` for files of one block.
-    pub(super) score: Option<f64>,
+    pub(crate) score: Option<f64>,
     /// The layout score of the aged volume's own files, and the share of its space that is free.
-    pub(super) aggregate: f64,
-    pub(super) free: f64,
+    pub(crate) aggregate: f64,
+    pub(crate) free: f64,
 }
 
 /// A file system on a day.
 #[derive(Clone, Debug)]
-pub(super) struct Snapshot {
-    pub(super) day: u64,
-    pub(super) layout: Layout,
+pub(crate) struct Snapshot {
+    pub(crate) day: u64,
+    pub(crate) layout: Layout,
 }
 
 /// A file system's course over the study.
 #[derive(Clone, Debug)]
-pub(super) struct Old {
-    pub(super) system: FileSystem,
-    pub(super) snapshots: Vec<Snapshot>,
-    pub(super) tests: Vec<Test>,
+pub(crate) struct Old {
+    pub(crate) system: FileSystem,
+    pub(crate) snapshots: Vec<Snapshot>,
+    pub(crate) tests: Vec<Test>,
     /// The first moment at which a file could not be created, if one is looked for.
-    pub(super) full: Option<Snapshot>,
+    pub(crate) full: Option<Snapshot>,
 }
 
 /// The study; a file system that failed is `None`.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Study {
-    pub(super) all: Vec<Option<Old>>,
+    pub(crate) all: Vec<Option<Old>>,
 }
 
 impl Snapshot {
     /// The free space as it was measured; all zero if the volume says nothing of it.
-    pub(super) fn free(&self) -> FreeSpace {
+    pub(crate) fn free(&self) -> FreeSpace {
         self.layout.free.clone().unwrap_or_default()
     }
 }
 
 impl Old {
     /// The snapshot of a day.
-    pub(super) fn on(&self, day: u64) -> Option<&Snapshot> {
+    pub(crate) fn on(&self, day: u64) -> Option<&Snapshot> {
         self.snapshots.iter().find(|snapshot| snapshot.day == day)
     }
 }

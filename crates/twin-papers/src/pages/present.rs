@@ -6,10 +6,12 @@
 
 use std::fmt::Write as _;
 
-use super::runs::{TODAY, TODAY_KB, rate, today, today_tpcb, tpcb};
-use super::{Results, clc, figure};
+use crate::clc;
+use crate::results::Results;
+use crate::runs::{TODAY, TODAY_KB, rate, today, today_tpcb, tpcb};
 use twin_report::draw::{BLUE, Chart, Colour, Line, RED, lines};
 use twin_report::markup::escape;
+use twin_report::units::figure;
 
 /// The bound on a ratio of LFS to FFS for a conclusion to hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -144,7 +146,7 @@ pub fn text(r: &Results) -> String {
 }
 
 /// What changed since, for the head of the page: the conclusions that no longer hold, by device.
-pub(super) fn lines_of(r: &Results) -> String {
+pub(crate) fn lines_of(r: &Results) -> String {
     let mut out = String::new();
     for (device, name) in [(1, "today's disk of 7200 rpm"), (2, "today's SATA SSD")] {
         let known: Vec<(&Conclusion, f64)> =
@@ -211,7 +213,7 @@ const TODAY_COLOURS: [Colour; 4] = [BLUE, RED, BLUE.dashed(), RED.dashed()];
 
 /// The section of the page: charts of today's sweep, then the conclusions. `measured`: as in
 /// [`measured`].
-pub(super) fn section(r: &Results, measured: Option<&serde_json::Value>) -> String {
+pub(crate) fn section(r: &Results, measured: Option<&serde_json::Value>) -> String {
     let mut out = String::from(
         "<p>The same files on a modelled disk of 7200 rpm and a modelled SATA SSD: our LFS and our \
          FFS with a journal, both as they are mounted today.</p><div class=\"charts\">",
@@ -266,7 +268,7 @@ fn short(target: &str) -> &str {
 
 /// Results on real directories, from `twinfs bench --json`. If one target's name contains `lfs` and
 /// another's `ffs`, their ratio is shown too.
-pub(super) fn measured(rows: &serde_json::Value) -> String {
+pub(crate) fn measured(rows: &serde_json::Value) -> String {
     let rows = rows.as_array().map(Vec::as_slice).unwrap_or_default();
     let targets = |row: &serde_json::Value| row["targets"].as_array().cloned().unwrap_or_default();
     let Some(first) = rows.first() else { return String::new() };

@@ -1,7 +1,12 @@
 //! How the page opens: what was claimed, what holds, and what changed since, a line each; and the
 //! bands in which the statements' tolerances are drawn.
 
-use super::{Check, Expect, Judged, Paper, Results, present, tally};
+use crate::check::{Check, Expect};
+use crate::claim::Judged;
+use crate::pages::present;
+use crate::paper::Paper;
+use crate::results::Results;
+use crate::tally::tally;
 use twin_report::markup::escape;
 
 /// The claim of each paper in a sentence.
@@ -23,7 +28,7 @@ fn claimed(paper: Paper) -> &'static str {
 }
 
 /// The lines at the head of the page.
-pub(super) fn section(judged: &[Judged], results: &Results) -> String {
+pub(crate) fn section(judged: &[Judged], results: &Results) -> String {
     let mut out = String::from("<div class=\"verdict\">");
     for tally in tally(judged) {
         let (paper, held, all) = (tally.paper, tally.held, tally.all);
@@ -46,7 +51,7 @@ const SPAN: f64 = 2.5;
 
 /// A statement's tolerance as a band, the paper's value as a line in it, and ours as a dot, which
 /// lies at the edge if it is farther away.
-pub(super) fn band(check: &Check) -> String {
+pub(crate) fn band(check: &Check) -> String {
     let (low, high, paper) = match check.paper {
         Expect::Figure(paper) => (paper * 0.85, paper * 1.15, Some(paper)),
         Expect::Ratio(paper) => (paper * 0.8, paper * 1.2, Some(paper)),

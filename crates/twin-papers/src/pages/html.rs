@@ -7,13 +7,23 @@ use twin_report::draw::{
 };
 use twin_report::markup::{escape, page_of};
 
-use super::choices;
-use super::clc::{self, System};
-use super::runs::{BANDWIDTH, BY_SIZE, SCALE, SIZES_KB, SYSTEMS, andrew, large, rate, small, tpcb};
-use super::{
-    Claim, Judged, Need, Paper, Results, Tally, claims, cut_and_paste, file_layout, present,
-    servers, summary, tally, tpcb_cleaner,
+use crate::choices;
+use crate::claim::{Claim, Judged};
+use crate::claims::figure_needs;
+use crate::claims::tpcb_cleaner;
+use crate::clc::{self, System};
+use crate::need::Need;
+use crate::pages::days;
+use crate::pages::file_layout;
+use crate::pages::present;
+use crate::pages::servers;
+use crate::pages::summary;
+use crate::paper::Paper;
+use crate::results::Results;
+use crate::runs::{
+    self, BANDWIDTH, BY_SIZE, SCALE, SIZES_KB, SYSTEMS, andrew, large, rate, small, tpcb,
 };
+use crate::tally::{Tally, tally};
 
 /// Users of the Andrew benchmark that the page shows.
 const ANDREW_USERS: [u64; 2] = [1, 4];
@@ -43,7 +53,7 @@ impl Drawn {
 
 /// The runs that the page of these claims shows in addition to theirs, and of those whose history it
 /// draws the phase.
-pub(super) fn page_needs(claims: &[&Claim]) -> (Vec<Need>, Vec<(Need, &'static str)>) {
+pub(crate) fn page_needs(claims: &[&Claim]) -> (Vec<Need>, Vec<(Need, &'static str)>) {
     let drawn = Drawn::of(claims.iter().copied());
     let (mut all, mut watched) = (Vec::new(), Vec::new());
     if drawn.table_of_1994 {
@@ -55,12 +65,12 @@ pub(super) fn page_needs(claims: &[&Claim]) -> (Vec<Need>, Vec<(Need, &'static s
         }
     }
     if drawn.figures_of_1995 {
-        all.extend(claims::figure_needs());
+        all.extend(figure_needs());
         all.extend((tpcb_cleaner::CLAIM.needs)());
         watched.extend(cleaned().into_iter().map(|(_, need)| (need, "tx")));
     }
     if drawn.present() {
-        all.extend(super::runs::present());
+        all.extend(runs::present());
     }
     (all, watched)
 }
@@ -86,7 +96,7 @@ fn logs(results: &Results) -> String {
         out +=
             &format!("<h2>File servers</h2>{SERVERS}{}{charts}", servers::charts(&results.servers));
     }
-    out + &cut_and_paste::charts(&results.days)
+    out + &days::charts(&results.days)
 }
 
 /// An explanation of the servers.
@@ -433,7 +443,7 @@ fn choices_table() -> String {
              <td class=\"l\">{}</td><td class=\"l\">{}</td><td class=\"l\">{}</td></tr>",
             escape(c.what),
             c.name,
-            c.standing.name(),
+            c.basis.name(),
             c.value,
             escape(c.reason),
             escape(c.source),

@@ -8,16 +8,16 @@
 //! the other servers under NFS-sync, what was read from memory and written, the queues, and what
 //! Maytag cleans on demand are held out.
 
-use twin_clean::{trigger, victim};
 use twin_trace::nfs::{SERVERS, Stream, look_ahead};
 
-use super::variation::Variation;
-use super::{Check, Claim, Expect, Results};
-use crate::nfs_server::{Cleaning, Outcome, Study, WriteModel};
-use twin_lab::History;
+use crate::check::{Check, Expect};
+use crate::claim::Claim;
+use crate::nfs_server::Outcome;
+use crate::results::Results;
+use crate::studies::servers::{MODELS, STUDIES, Studies};
 
 /// The claim. Its checks are those of sections 5.1 to 5.3, and the results of our own policies.
-pub(super) const CLAIM: Claim = Claim {
+pub(crate) const CLAIM: Claim = Claim {
     id: "heuristic-cleaning",
     source: "HC 5",
     says: "cleaning after two idle seconds is done in the background (requests fitted to the \
@@ -29,8 +29,6 @@ pub(super) const CLAIM: Claim = Claim {
 /// Table 3: the cleaner's requests in the queue when a user's request came, by server, sync and
 /// async.
 const INTERFERENCE: [[f64; 2]; 3] = [[0.069, 0.067], [0.057, 0.072], [0.039, 0.022]];
-pub(super) const MODELS: [(WriteModel, &str); 2] =
-    [(WriteModel::Sync, "NFS-sync"), (WriteModel::Async, "NFS-async")];
 const SESSIONS: &str =
     "the pauses of the traces are not published: the stream's are fitted to other results";
 const BURSTS: &str =
@@ -47,88 +45,6 @@ const FLUSHES: &str = "NFS-async writes whole segments, and a request that meets
 const DISK_IDLE: &str = "under NFS-async our disk is idle now and then within a long session, which ends what \
     accumulated";
 const NO_RUN: &str = "the study failed: its log was too full";
-
-/// The policies of the paper (two idle seconds; victims are not specified, so greedy ones), ours,
-/// and none. The registries list our victim policy first, and the paper's trigger policy first.
-#[derive(Clone, Copy)]
-enum Policies {
-    Paper,
-    Ours,
-    Never,
-    /// The paper's, under a stream of which requests were lost.
-    Lossy,
-}
-
-/// The share of the loss probe's requests that the paper's tracer lost.
-const LOST: f64 = 2.0 / 2200.0;
-
-fn run(at: usize, model: WriteModel, policies: Policies, variation: &Variation) -> Option<Outcome> {
-    let (when, victim) = match policies {
-        Policies::Paper | Policies::Lossy => {
-            (Some(trigger::REGISTRY.first()), &victim::REGISTRY[1])
-        }
-        Policies::Ours => (Some(&trigger::REGISTRY[1]), victim::REGISTRY.first()),
-        Policies::Never => (None, &victim::REGISTRY[1]),
-    };
-    let when = when.filter(|_| !variation.never_cleans);
-    let cleaning = when.map_or(Cleaning::Never, Cleaning::When);
-    let pauses = variation.pauses;
-    let lost = if matches!(policies, Policies::Lossy) { LOST } else { 0.0 };
-    Study { totals: SERVERS[at], model, cleaning, victim, seed: 1, pauses, lost }.run().ok()
-}
-
-/// All studies, four for each server: the paper's policies under both write models, ours, and none.
-/// `None` for a study that failed.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Studies {
-    of_servers: Vec<Option<Outcome>>,
-    /// Attic's, NFS-async, with lost requests: the probe ran for as long as Attic's trace.
-    lossy: Option<Outcome>,
-}
-
-/// Number of studies for a server.
-const STUDIES: usize = 4;
-
-impl Studies {
-    /// Runs all studies, two at a time.
-    pub(super) fn run(variation: &Variation) -> Studies {
-        let mut all: Vec<(usize, usize, Policies)> = (0..SERVERS.len())
-            .flat_map(|server| {
-                let paper = (0..2).map(move |model| (server, model, Policies::Paper));
-                paper.chain([(server, 1, Policies::Ours), (server, 1, Policies::Never)])
-            })
-            .collect();
-        all.push((0, 1, Policies::Lossy));
-        let run = |&(server, model, policies): &(usize, usize, Policies)| {
-            run(server, MODELS[model].0, policies, variation)
-        };
-        let mut of_servers = in_parallel(&all, run);
-        let lossy = of_servers.pop().flatten();
-        Studies { of_servers, lossy }
-    }
-
-    /// The studies of the paper's policies under a write model, by server.
-    pub(super) fn of_model(&self, model: usize) -> Vec<(&'static str, &Outcome)> {
-        let servers = self.of_servers.chunks(STUDIES).enumerate();
-        let found = servers.filter_map(|(server, outcomes)| {
-            Some((SERVERS[server].name, outcomes.get(model)?.as_ref()?))
-        });
-        found.collect()
-    }
-
-    /// The logs that were cleaned and their histories, by name.
-    pub(super) fn histories(&self) -> Vec<(String, &History)> {
-        let policies = ["NFS-sync", "NFS-async", "NFS-async, our policies"];
-        let mut all = Vec::new();
-        for (server, outcomes) in self.of_servers.chunks(STUDIES).enumerate() {
-            for (policy, outcome) in policies.iter().zip(outcomes) {
-                let name = format!("{}-like, {policy}", SERVERS[server].name);
-                all.extend(outcome.as_ref().map(|outcome| (name, &outcome.history)));
-            }
-        }
-        all
-    }
-}
 
 fn judge(results: &Results) -> Vec<Check> {
     let found = &results.servers.of_servers;
@@ -302,15 +218,4 @@ fn across(studies: &Studies) -> Vec<Check> {
 
 fn below_mb(outcome: &Outcome, megabytes: u64) -> f64 {
     outcome.accumulated_below(megabytes << 20)
-}
-
-/// The results of `run`, in order, computed two at a time.
-pub(super) fn in_parallel<T: Sync, R: Send>(all: &[T], run: impl Fn(&T) -> R + Sync) -> Vec<R> {
-    let (even, odd) = std::thread::scope(|scope| {
-        let odd = scope.spawn(|| all.iter().skip(1).step_by(2).map(&run).collect::<Vec<R>>());
-        let even: Vec<R> = all.iter().step_by(2).map(&run).collect();
-        (even, odd.join().unwrap_or_default())
-    });
-    let mut odd = odd.into_iter();
-    even.into_iter().flat_map(|result| std::iter::once(result).chain(odd.next())).collect()
 }

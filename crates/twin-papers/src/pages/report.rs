@@ -1,6 +1,7 @@
 //! The results of claims for the terminal and for programs.
 
-use super::{Judged, tally};
+use crate::claim::Judged;
+use crate::tally::tally;
 
 /// The claims and their results, for the terminal: a check's kind and source, our value beside the
 /// paper's with its tolerance or bound, and the tally of each paper.

@@ -3,10 +3,10 @@
 
 use twin_age::{Score, SizeClass};
 
-use super::population::{POPULATION, SCALE};
-use super::statistics::{Row, table_5, table_7, table_8, table_9};
-use super::study::{OCTOBER, Old, Snapshot, Study};
-use super::{score_of, value};
+use crate::claims::statistics::{Row, score_of, table_5, table_7, table_8, table_9, value};
+use crate::studies::benchmark::SIZES;
+use crate::studies::file_layout::{OCTOBER, Old, Snapshot, Study, Test};
+use crate::studies::population::{POPULATION, SCALE};
 use twin_report::draw::{
     BLUE, Chart, Colour, GREEN, GREY, Line, PINK, RED, SKY, lines, nth, over_time,
 };
@@ -162,8 +162,8 @@ const DAYS: &str = "day of the study";
 
 fn relative_speeds(old: &Old) -> String {
     let mut curves = Vec::new();
-    for (number, size) in super::benchmark::SIZES.into_iter().enumerate() {
-        let of = |rate: fn(&super::Test) -> f64| {
+    for (number, size) in SIZES.into_iter().enumerate() {
+        let of = |rate: fn(&Test) -> f64| {
             let tests = old.tests.iter().filter(|test| test.size == size);
             tests.map(|test| (test.day as f64, rate(test))).collect()
         };
@@ -176,8 +176,8 @@ fn relative_speeds(old: &Old) -> String {
 }
 
 fn scores(old: &Old) -> String {
-    let of = |of: fn(&super::Test) -> f64| {
-        let tests = old.tests.iter().filter(|test| test.size == super::benchmark::SIZES[1]);
+    let of = |of: fn(&Test) -> f64| {
+        let tests = old.tests.iter().filter(|test| test.size == SIZES[1]);
         tests.map(|test| (test.day as f64, of(test))).collect()
     };
     let curves = [

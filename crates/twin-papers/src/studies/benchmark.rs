@@ -13,7 +13,7 @@ use twin_bench::{Act, Benchmark, Content, OpenMode, Script};
 use super::population::SCALE;
 
 /// The sizes of the files in bytes.
-pub(super) const SIZES: [u64; 3] = [8 << 10, 64 << 10, 1 << 20];
+pub(crate) const SIZES: [u64; 3] = [8 << 10, 64 << 10, 1 << 20];
 /// Bytes of all files of one size: the paper's 32 MB, as much smaller as the volumes.
 const TOTAL: u64 = (32 << 20) / SCALE;
 /// Files in a directory.
@@ -22,8 +22,8 @@ const MIB: f64 = (1 << 20) as f64;
 
 /// The benchmark with files of a size.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sequential {
-    pub(super) size: u64,
+pub(crate) struct Sequential {
+    pub(crate) size: u64,
 }
 
 impl Sequential {
@@ -56,7 +56,7 @@ impl Sequential {
 
     /// The score of its files, created on a volume on a disk that takes no time; `None` for files of
     /// one block.
-    pub(super) fn score(self, how: &AgeSettings) -> Result<Option<f64>, String> {
+    pub(crate) fn score(self, how: &AgeSettings) -> Result<Option<f64>, String> {
         let mut map = VolumeMap::default();
         let mut add = |ino: u64, dir: u64, kind, name: String, size| {
             map.files.push(FileMap { ino, kind, size, mtime_s: 1, runs: Vec::new() });

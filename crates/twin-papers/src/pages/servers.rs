@@ -1,8 +1,8 @@
 //! Figures 2 to 10 of Heuristic Cleaning 1995 as distributions: idle times, what accumulated between
 //! cleanings, delays in the queue; three servers, both write models.
 
-use super::heuristic::Studies;
 use crate::nfs_server::Outcome;
+use crate::studies::servers::Studies;
 use twin_report::draw::{Chart, Colour, Distribution, Line, distribution, lines, part};
 use twin_report::markup::charts as side_by_side;
 
@@ -12,7 +12,7 @@ const AMOUNTS_KB: [u64; 11] = [1, 4, 16, 64, 256, 1024, 4096, 16_384, 65_536, 13
 const POINTS: usize = 200;
 
 /// The charts, those of NFS-async first, as in the paper.
-pub(super) fn charts(studies: &Studies) -> String {
+pub(crate) fn charts(studies: &Studies) -> String {
     let mut all = Vec::new();
     for (model, name) in [(1, "NFS-async"), (0, "NFS-sync")] {
         let of: Vec<_> = studies.of_model(model).into_iter().zip([0, 3, 6].map(part)).collect();

@@ -1,21 +1,24 @@
-//! What tables 5, 7, 8 and 9 of TR-35-94 compute: correlations over file systems, dates and tests.
+//! What the figures and tables of TR-35-94 compute: scores of all files of a size, and correlations over file
+//! systems, dates and tests.
 
-use super::benchmark::SIZES;
-use super::study::{Old, Test};
+use twin_age::{Score, SizeClass};
+
+use crate::studies::benchmark::SIZES;
+use crate::studies::file_layout::{OCTOBER, Old, Test};
 
 /// A row of a table: what is correlated, the paper's coefficient, ours, and over how many pairs.
 #[derive(Clone, Debug)]
-pub(super) struct Row {
-    pub(super) what: String,
-    pub(super) paper: f64,
-    pub(super) ours: f64,
-    pub(super) pairs: usize,
+pub(crate) struct Row {
+    pub(crate) what: String,
+    pub(crate) paper: f64,
+    pub(crate) ours: f64,
+    pub(crate) pairs: usize,
 }
 
 type Pair = (f64, f64);
 
 /// Pearson's coefficient; not a number for fewer than two pairs, or where nothing varies.
-pub(super) fn correlation(pairs: &[Pair]) -> f64 {
+pub(crate) fn correlation(pairs: &[Pair]) -> f64 {
     let count = pairs.len() as f64;
     let mean = |of: fn(&Pair) -> f64| pairs.iter().map(of).sum::<f64>() / count;
     let (x, y) = (mean(|pair| pair.0), mean(|pair| pair.1));
@@ -53,7 +56,7 @@ const TABLE_5: [(&str, &str, f64); 20] = [
 ];
 
 /// Table 5: age and layout score of each active file system.
-pub(super) fn table_5(old: &[&Old]) -> Vec<Row> {
+pub(crate) fn table_5(old: &[&Old]) -> Vec<Row> {
     let of = |&(name, server, paper): &(&str, &str, f64)| {
         let is_it = |old: &&&Old| (old.system.name, old.system.server) == (name, server);
         let snapshots = old.iter().find(is_it).map(|old| &old.snapshots[..]).unwrap_or_default();
@@ -84,7 +87,7 @@ const SCORED: &[u64] = &[SIZES[1], SIZES[2]];
 /// Table 7: score of the files of a test and its throughput, as a share of the empty file system's: the
 /// paper says throughput, but that of reads and writes and of files of 64 KB and 1 MB differs by factors
 /// for which no score accounts, and all together correlate nearly as well as each.
-pub(super) fn table_7(old: &[&Old]) -> Vec<Row> {
+pub(crate) fn table_7(old: &[&Old]) -> Vec<Row> {
     let (read, write) = (RELATIVE_READ, RELATIVE_WRITE);
     let of = |what: &str, paper, sizes: &[u64], rates: &[Of]| {
         let pairs = tests(old, sizes).filter_map(|test| Some((test.score?, test)));
@@ -119,13 +122,27 @@ fn relative(old: &[&Old], of: Of, papers: [f64; 3]) -> Vec<Row> {
 }
 
 /// Table 8: free space and relative performance.
-pub(super) fn table_8(old: &[&Old]) -> Vec<Row> {
+pub(crate) fn table_8(old: &[&Old]) -> Vec<Row> {
     relative(old, |test| test.free, [0.4871, 0.5117, 0.6821])
 }
 
 /// Table 9: score of the whole file system and relative performance.
-pub(super) fn table_9(old: &[&Old]) -> Vec<Row> {
+pub(crate) fn table_9(old: &[&Old]) -> Vec<Row> {
     relative(old, |test| test.aggregate, [0.4682, 0.6435, 0.5118])
+}
+
+/// The score of all files with so many blocks, rounded up to a power of two, in October.
+pub(crate) fn score_of(old: &[&Old], most: u64) -> Score {
+    let class = SizeClass::of(most);
+    let snapshots = old.iter().filter_map(|old| old.on(OCTOBER));
+    let classes = snapshots.flat_map(|snapshot| &snapshot.layout.classes);
+    let classes = classes.filter(|c| c.size == class);
+    classes.fold(Score::default(), |sum, class| sum.and(class.score))
+}
+
+/// The score, or not a number if no file has one.
+pub(crate) fn value(score: Score) -> f64 {
+    score.value().unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
@@ -142,7 +159,7 @@ mod tests {
     #[test]
     fn the_file_systems_of_table_5_are_in_the_population() {
         let has = |name: &str, server: &str| {
-            let mut all = super::super::population::POPULATION.iter();
+            let mut all = crate::studies::population::POPULATION.iter();
             all.any(|system| (system.name, system.server) == (name, server))
         };
         assert!(TABLE_5.iter().all(|&(name, server, _)| has(name, server)));

@@ -3,11 +3,17 @@
 //! A statement about a range of sizes is judged at every size in it: by the size that is farthest
 //! from the paper's figure, or by the least or the largest.
 
-use super::runs::{
+use crate::runs::{
     BANDWIDTH, BSD_LFS_4K, BY_SIZE, SCALE, SIZES_KB, SPRITE_BANDWIDTH, SYSTEMS, all_sizes, each,
     large, rate, small, tpcb,
 };
-use super::{Check, Claim, Expect, Need, Results, table_claims};
+
+use crate::check::{Check, Expect};
+use crate::claim::Claim;
+use crate::need::Need;
+use crate::results::Results;
+
+use super::{cut_and_paste, file_layout, heuristic, real_log, table, tpcb_cleaner, tpcb_parts};
 
 /// All claims, in the order of the report.
 pub fn claims() -> &'static [Claim] {
@@ -106,8 +112,8 @@ const CLAIMS: &[Claim] = &[
         || vec![tpcb("bsd-lfs"), tpcb("ffs-m8r2")],
         tpcb_rates
     ),
-    super::tpcb_cleaner::CLAIM,
-    super::tpcb_cleaner::AT_80,
+    tpcb_cleaner::CLAIM,
+    tpcb_cleaner::AT_80,
     claim!(
         "tpcb-segment",
         "LvC 4",
@@ -115,17 +121,17 @@ const CLAIMS: &[Claim] = &[
         || vec![tpcb("bsd-lfs")],
         tpcb_segment
     ),
-    super::tpcb_parts::CLAIM,
-    table_claims::TABLE,
-    table_claims::HELD_OUT,
-    table_claims::STATEMENTS,
-    table_claims::ASYNC,
-    table_claims::ANDREW,
-    table_claims::TPCB,
-    super::heuristic::CLAIM,
-    super::cut_and_paste::CLAIM,
-    super::file_layout::CLAIM,
-    super::real_log::CLAIM,
+    tpcb_parts::CLAIM,
+    table::TABLE,
+    table::HELD_OUT,
+    table::STATEMENTS,
+    table::ASYNC,
+    table::ANDREW,
+    table::TPCB,
+    heuristic::CLAIM,
+    cut_and_paste::CLAIM,
+    file_layout::CLAIM,
+    real_log::CLAIM,
 ];
 
 fn share(results: &Results, need: &Need, phase: &str) -> f64 {
@@ -482,10 +488,29 @@ fn tpcb_segment(r: &Results) -> Vec<Check> {
 }
 
 /// The runs for all figures of the paper.
-pub(super) fn figure_needs() -> Vec<Need> {
+pub(crate) fn figure_needs() -> Vec<Need> {
     let mut all = each(&SYSTEMS, small);
     all.extend(each(&SYSTEMS, large));
     all.extend(all_sizes());
     all.extend([tpcb("bsd-lfs"), tpcb("ffs-m8r2")]);
     all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twin_bench as bench;
+    use twin_lab::Config;
+
+    #[test]
+    fn every_claim_has_a_name_of_its_own_and_runs_that_parse() {
+        let mut names: Vec<_> = claims().iter().map(|c| c.id).collect();
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), claims().len());
+        for need in claims().iter().flat_map(|c| (c.needs)()) {
+            Config::parse(&need.config).unwrap();
+            assert_eq!(bench::parse(&need.bench).map(|b| b.len()).unwrap_or(0), 1, "{need:?}");
+        }
+    }
 }

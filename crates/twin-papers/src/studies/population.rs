@@ -3,13 +3,13 @@
 
 use twin_age::load::{Expiry, HOMES, Habits, LOGS, MAIL, NEWS, SOFTWARE, SYSTEM};
 
-use super::super::variation::OtherAgeing;
+use crate::variation::OtherAgeing;
 use twin_lab::Config;
 
 /// The day of the last snapshot: the study's days are counted from 26 January 1994.
-pub(super) const LAST_DAY: u64 = 300;
+pub(crate) const LAST_DAY: u64 = 300;
 /// How much smaller they are than the paper's: this part of the cylinder groups.
-pub(super) const SCALE: u64 = 8;
+pub(crate) const SCALE: u64 = 8;
 /// The fewest cylinder groups.
 const FEWEST_GROUPS: u64 = 2;
 /// The machine and the file system of the study.
@@ -24,26 +24,26 @@ const HISTORY_OF_NEWS: u64 = 60;
 
 /// A row of the tables.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct FileSystem {
+pub(crate) struct FileSystem {
     /// The file server.
-    pub(super) server: &'static str,
+    pub(crate) server: &'static str,
     /// The table's name.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// Months of age on 1 December 1994, ten months after the study began.
-    pub(super) months: u64,
+    pub(crate) months: u64,
     /// Cylinder groups, and blocks of each.
-    pub(super) groups: (u64, u64),
+    pub(crate) groups: (u64, u64),
     /// Bytes of a block.
-    pub(super) block: u64,
+    pub(crate) block: u64,
     /// What its users do.
-    pub(super) habits: Habits,
+    pub(crate) habits: Habits,
     /// How full it is, of what users may fill.
-    pub(super) full: f64,
+    pub(crate) full: f64,
     /// Days of the study and how full it is then, where the paper tells.
-    pub(super) events: &'static [(f64, f64)],
+    pub(crate) events: &'static [(f64, f64)],
     /// Whether the benchmark is run on it: the paper chose nine active ones with blocks of 8 KB, for
     /// accounts, news and binaries, of which Seltzer et al. 1995 name six; the others are our choice.
-    pub(super) timed: bool,
+    pub(crate) timed: bool,
 }
 
 type Groups = (u64, u64);
@@ -109,7 +109,7 @@ const ENDOR: &str = "endor";
 const VIRTUAL: &str = "virtual12";
 
 /// The population.
-pub(super) const POPULATION: [FileSystem; 48] = [
+pub(crate) const POPULATION: [FileSystem; 48] = [
     row(NEWS_SERVER, "/", 36, (3, 720), STATIC),
     row(NEWS_SERVER, "cnews", 34, (50, 1539), (NEWS, 0.9)).timed().with_events(CNEWS),
     row(NEWS_SERVER, "export", 36, (21, 720), STATIC),
@@ -162,7 +162,7 @@ pub(super) const POPULATION: [FileSystem; 48] = [
 
 impl FileSystem {
     /// The configuration of the machine with this file system.
-    pub(super) fn config(&self) -> Option<Config> {
+    pub(crate) fn config(&self) -> Option<Config> {
         let (groups, blocks) = self.groups;
         let group = blocks * self.block;
         let groups = ((groups + SCALE / 2) / SCALE).max(FEWEST_GROUPS);
@@ -175,14 +175,14 @@ impl FileSystem {
     }
 
     /// The same file system with a change of how it grows old.
-    pub(super) fn varied(&self, change: Option<OtherAgeing>) -> FileSystem {
+    pub(crate) fn varied(&self, change: Option<OtherAgeing>) -> FileSystem {
         let Some(OtherAgeing::DeletesNothing) = change else { return *self };
         let habits = Habits { turnover: 0.0, rewrites: 0.0, appends: 0.0, ..self.habits };
         FileSystem { habits, events: &[], ..*self }
     }
 
     /// The days before the study that are gone through.
-    pub(super) fn history_days(&self) -> u64 {
+    pub(crate) fn history_days(&self) -> u64 {
         let most =
             if self.habits.expiry == Expiry::ByGroup { HISTORY_OF_NEWS } else { HISTORY_MOST };
         (self.months.saturating_sub(10) * 30).clamp(HISTORY_LEAST, most)
@@ -190,7 +190,7 @@ impl FileSystem {
 
     /// Days from the beginning of its history on, and how full it is then: it begins with what was
     /// installed or restored at once, and fills up to the end of the study.
-    pub(super) fn course(&self) -> Vec<(f64, f64)> {
+    pub(crate) fn course(&self) -> Vec<(f64, f64)> {
         let before = self.history_days() as f64;
         let installed = if self.habits.turnover > 0.0 { 0.6 } else { 1.0 };
         let full = self.events.first().map_or(self.full, |first| first.1);
