@@ -28,7 +28,7 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-lab", &["twin-sim", "twin-trace", "twin-host", "twin-report"]),
     ("twin-ageing", &["twin-lab", "twin-age"]),
     ("twin-bench", &["twin-lab", "twin-ageing"]),
-    ("twin-cli", &["twin-host"]),
+    ("twin-cli", &["twin-host", "twin-report"]),
     ("twin-papers", &["twin-bench", "twin-ageing", "twin-cli"]),
     ("twin-proof", &["twin-lab", "twin-ageing", "twin-model"]),
     ("twin-mount", &["twin-ageing", "twin-gather"]),
