@@ -46,14 +46,9 @@ fn benchmarks(rows: &[Row], labels: &[String]) -> Vec<String> {
 
 fn group(row: &Row, labels: &[String]) -> Group {
     let bar = |(number, rates): (usize, &Vec<f64>)| {
-        let range = |rates: &[f64]| {
-            let low = rates.iter().copied().fold(f64::INFINITY, f64::min);
-            (low, rates.iter().copied().fold(0.0, f64::max))
-        };
         let middle = median(rates);
-        let range = (rates.len() > 1).then(|| range(rates));
-        let bar = Bar::new(labels[number].clone(), nth(number), middle);
-        Bar { range, text: short(middle), ..bar }
+        let bar = Bar::new(labels[number].clone(), nth(number), middle).over(rates);
+        Bar { text: short(middle), ..bar }
     };
     let title = format!("{}, {}", row.phase, row.unit);
     Group { title, bars: row.rates.iter().enumerate().map(bar).collect() }

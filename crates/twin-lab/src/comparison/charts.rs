@@ -2,7 +2,7 @@
 
 use twin_fs::{RegionState, SpaceMap};
 
-use super::wait_us;
+use super::figures::wait_us;
 use crate::figures::{Figures, Moment, WAITING};
 use crate::history::{History, LogAtEnd};
 use crate::seeds::Seeded;
@@ -121,28 +121,15 @@ fn verbs_that_matter(shown: &[Shown<'_>]) -> Vec<&'static str> {
     shares.into_iter().take(MOST_VERBS).map(|(name, _)| name).collect()
 }
 
-/// For each latency of a kind of operation, in microseconds, the share that takes no longer; and the
-/// number of operations.
-fn cumulative(figures: &Figures, verb: &str) -> (Vec<(f64, f64)>, u64) {
-    let found = figures.verbs.iter().find(|of| of.verb == verb);
-    let distribution = found.map_or(&[][..], |of| &of.distribution);
-    let all: u64 = distribution.iter().map(|(_, count)| count).sum();
-    let mut so_far = 0;
-    let share = |&(us, count): &(f64, u64)| {
-        so_far += count;
-        (us, so_far as f64 / all.max(1) as f64)
-    };
-    (distribution.iter().map(share).collect(), all)
-}
-
 /// The distributions of latencies.
 pub(super) fn latencies(shown: &[Shown<'_>]) -> Vec<String> {
     let chart = |verb: &'static str| {
         let mut most = 0;
         let one = |one: &Shown<'_>| {
-            let (shares, count) = cumulative(&one.run.figures, verb);
-            most = most.max(count);
-            Distribution { name: one.label.clone(), colour: one.colour, shares }
+            let found = one.run.figures.verbs.iter().find(|of| of.verb == verb);
+            let counts = found.map_or(&[][..], |of| &of.distribution);
+            most = most.max(counts.iter().map(|(_, count)| count).sum::<u64>());
+            Distribution::of(one.label.as_str(), one.colour, counts)
         };
         let all: Vec<Distribution> = shown.iter().map(one).collect();
         let operations = if most == 1 { "operation" } else { "operations" };
@@ -260,25 +247,4 @@ fn write_cost(history: &History, colour: Colour) -> String {
     let chart = Chart { title: &title, y_label, log_y, marks: &[] };
     let lines = [line("each interval", GREY, each), line("from the beginning", colour, all)];
     draw::over_time(&chart, &lines, SECONDS)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::figures::{Latency, VerbFigures};
-
-    #[test]
-    fn the_distribution_of_a_verb_ends_with_all_of_its_operations() {
-        let verb = VerbFigures {
-            verb: "read",
-            errors: 0,
-            latency: Latency::default(),
-            recorded: None,
-            distribution: vec![(1.0, 1), (10.0, 2), (80.0, 1)],
-        };
-        let figures = Figures { verbs: vec![verb], ..Figures::default() };
-        let shares = vec![(1.0, 0.25), (10.0, 0.75), (80.0, 1.0)];
-        assert_eq!(cumulative(&figures, "read"), (shares, 4));
-        assert_eq!(cumulative(&figures, "write"), (Vec::new(), 0));
-    }
 }

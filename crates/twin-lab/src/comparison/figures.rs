@@ -26,7 +26,7 @@ fn disk_time(figures: &Figures) -> String {
 }
 
 /// How long a disk request waited for others, on average, in microseconds.
-pub(crate) fn wait_us(figures: &Figures) -> f64 {
+pub(super) fn wait_us(figures: &Figures) -> f64 {
     let disk = &figures.disk_use;
     let requests = disk.reads + disk.writes + disk.flushes;
     disk.waiting_s * 1e6 / requests.max(1) as f64

@@ -8,7 +8,6 @@ mod figures;
 mod settings;
 
 pub use charts::{LOG_EXPLAINED, log_course};
-pub(crate) use figures::wait_us;
 pub use settings::{labels, settings};
 
 use serde_json::{Value, json};

@@ -146,16 +146,7 @@ fn by_kind(all: &[Observed]) -> Vec<Observed> {
 fn distribution(group: &[Observed]) -> Option<String> {
     let first = group.first()?;
     let of = |(number, one): (usize, &Observed)| {
-        let (mut sum, all) = (0, one.whole.count.max(1) as f64);
-        let share = |&(value, count): &(f64, u64)| {
-            sum += count;
-            (value, sum as f64 / all)
-        };
-        Distribution {
-            name: one.part.clone(),
-            colour: nth(number),
-            shares: one.histogram.iter().map(share).collect(),
-        }
+        Distribution::of(one.part.as_str(), nth(number), &one.histogram)
     };
     let all: Vec<Distribution> = group.iter().enumerate().map(of).collect();
     if all.iter().all(|one| one.shares.is_empty()) {

@@ -242,13 +242,7 @@ fn latencies(figures: &ServerFigures) -> Option<String> {
     verbs.truncate(KINDS);
     let count = verbs.iter().map(|verb| verb.latency.count).max()?;
     let of = |(number, verb): (usize, &&crate::VerbFigures)| {
-        let (mut sum, all) = (0, verb.latency.count.max(1) as f64);
-        let share = |&(us, count): &(f64, u64)| {
-            sum += count;
-            (us, sum as f64 / all)
-        };
-        let shares = verb.distribution.iter().map(share).collect();
-        Distribution { name: verb.verb.into(), colour: nth(number), shares }
+        Distribution::of(verb.verb, nth(number), &verb.distribution)
     };
     let all: Vec<Distribution> = verbs.iter().enumerate().map(of).collect();
     Some(distribution("Latency by kind of operation", &all, count))

@@ -156,14 +156,12 @@ fn of_workload(at: usize, found: &Found<'_>) -> String {
     for (number, pair) in found.pairs.iter().enumerate() {
         let values = &pair.values[at];
         let value = median(values);
-        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
-        let high = values.iter().copied().fold(0.0, f64::max);
-        let range = (values.len() > 1).then_some((low, high));
-        let text = match range {
+        let bar = Bar::new(pair.name(), nth(number), value).over(values);
+        let text = match bar.range {
             Some((low, high)) => format!("{value:.3} ({low:.3} to {high:.3})"),
             None => format!("{value:.3}"),
         };
-        all.push(Bar { range, text, ..Bar::new(pair.name(), nth(number), value) });
+        all.push(Bar { text, ..bar });
     }
     all.sort_by(|a, b| a.value.total_cmp(&b.value));
     let group = Group { title: String::new(), bars: all };
