@@ -8,18 +8,18 @@ pub enum Format {
     /// For people.
     #[default]
     Table,
-    /// An array with an object a row, all figures.
+    /// An array with one object for each row, with all figures.
     Json,
-    /// Comma-separated values under a line of names, as in RFC 4180.
+    /// Comma-separated values below a line of names, as in RFC 4180.
     Csv,
 }
 
 /// The arguments of commands that print results.
 #[derive(Args, Clone, Debug)]
 pub struct Output {
-    /// How results are printed: for people, as JSON or as comma-separated values. Names carry the
-    /// units, and numbers are plain.
+    /// The form of the results. In JSON and CSV, names contain the units and numbers are plain.
     #[arg(
+        help_heading = "Results",
         long,
         value_enum,
         default_value = "table",
@@ -28,12 +28,12 @@ pub struct Output {
     )]
     format: Format,
     /// The same as --format json.
-    #[arg(long, conflicts_with = "format")]
+    #[arg(help_heading = "Results", long, conflicts_with = "format")]
     json: bool,
 }
 
 impl Output {
-    /// The form that was chosen.
+    /// The chosen form.
     pub fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use twin_disk::{BlockDevice, Recorded};
 use twin_fs::{Cpu, Identity, OpenVolume, Opened};
 use twin_rt::{ClockOnly, Rt};
-use twin_sim::{Builder, HostAdapter, SimDisk, bus, cpu, model, queue};
+use twin_sim::{Builder, HostAdapter, SimDisk, cpu, model};
 
 use crate::config::{Config, Costs};
 use crate::error::{SimulateError, model_error};
@@ -21,8 +21,8 @@ impl Machine {
     /// Builds the machine of a configuration.
     pub(crate) fn build(rt: &Rt, config: &Config) -> Result<Machine, SimulateError> {
         let disk = disk(rt, config)?;
-        let cpu = Cpu::modelled(rt.clone(), Box::new(processor(config)?), config.cpus);
-        let Some(name) = &config.bus else {
+        let cpu = Cpu::modelled(rt.clone(), Box::new(processor(config)), config.cpus);
+        let Some(bus) = &config.bus else {
             let disk = disk.start();
             let device: Rc<dyn BlockDevice> = match &config.machine {
                 Some(_) => {
@@ -33,7 +33,7 @@ impl Machine {
             };
             return Ok(Machine { disk, device, cpu });
         };
-        let own = bus::REGISTRY.get(name).map_err(model_error)?.build();
+        let own = bus.build();
         let bus = match config.bus_bytes_per_s {
             Some(rate) => own.at_rate(rate),
             None => own,
@@ -59,16 +59,15 @@ pub(crate) fn disk(rt: &Rt, config: &Config) -> Result<Builder, SimulateError> {
         seed: config.seed,
         measured: config.machine.as_ref().map(|machine| machine.device()),
     };
-    let disk_model = model::REGISTRY.get(&config.disk).map_err(model_error)?;
-    let disk_model = match disk_model.build(&options) {
+    let disk_model = match config.disk.build(&options) {
         Err(model::ModelError::TooLarge { .. }) if !config.size_asked => {
-            disk_model.build(&model::Options { size: None, ..options })
+            config.disk.build(&model::Options { size: None, ..options })
         }
         built => built,
     };
     let disk_model = disk_model.map_err(model_error)?;
-    let scheduler = queue::REGISTRY.get(&config.queue).map_err(model_error)?.make();
-    let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler);
+    let disk = SimDisk::builder(rt, disk_model);
+    let disk = disk.name(config.disk.name).scheduler(config.queue.make());
     let disk = disk.planted(config.planted().of_disk());
     let disk = if config.crashable { disk.crashable() } else { disk };
     Ok(match &config.start {
@@ -78,8 +77,8 @@ pub(crate) fn disk(rt: &Rt, config: &Config) -> Result<Builder, SimulateError> {
 }
 
 /// The configuration's processor, with the costs that the configuration sets.
-fn processor(config: &Config) -> Result<cpu::Machine, SimulateError> {
-    let mut machine = cpu::REGISTRY.get(&config.cpu).map_err(model_error)?.machine;
+fn processor(config: &Config) -> cpu::Machine {
+    let mut machine = config.cpu.machine;
     let measured = config.machine.as_ref().and_then(|file| file.costs(config.layout.name()));
     if let Some(costs) = measured {
         machine = cpu::Machine { costs, slower: 1.0, ..machine };
@@ -90,7 +89,7 @@ fn processor(config: &Config) -> Result<cpu::Machine, SimulateError> {
     costs.block_ns = block_ns.unwrap_or(costs.block_ns);
     let per_byte = |ns: u64| ns * 1000 / 4096;
     costs.copy_ps_per_byte = copy_ns.map_or(costs.copy_ps_per_byte, per_byte);
-    Ok(machine)
+    machine
 }
 
 /// Work on an open volume.

@@ -407,7 +407,7 @@ fn figures(
     });
     Figures {
         config: config.name.clone(),
-        disk: config.disk.clone(),
+        disk: config.disk.name.into(),
         ops: report.ops,
         span_s,
         finish_s: span_s,

@@ -198,7 +198,7 @@ fn noon(config: &Config, source: &mut dyn Source, pace: Pace, times: &[Nanos]) -
     let parts = split(records, times);
     let rt = Rt::new(ClockOnly::default(), 1);
     let options = model::Options { size: config.size, ..model::Options::default() };
-    let built = model::REGISTRY.get(&config.disk).unwrap().build(&options).unwrap();
+    let built = config.disk.build(&options).unwrap();
     let disk = SimDisk::builder(&rt, built).start();
     let device: Rc<dyn BlockDevice> = Rc::new(disk.clone());
     rt.block_on(config.of_layout.mkfs(&rt, Rc::clone(&device), IDENTITY)).unwrap().unwrap();
@@ -254,7 +254,7 @@ fn forecast(
 ) -> Did {
     let rt = Rt::new(ClockOnly::default(), 1);
     let options = model::Options { size: config.size, ..model::Options::default() };
-    let built = model::REGISTRY.get(&config.disk).unwrap().build(&options).unwrap();
+    let built = config.disk.build(&options).unwrap();
     let disk = SimDisk::builder(&rt, built).platter(platter).start();
     let closed = Closed::of(&rt, config.layout, Rc::new(disk)).unwrap();
     let map = closed.map().unwrap();

@@ -198,3 +198,28 @@ pub fn most_common(report: &Report) -> String {
         _ => String::new(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_that_of_a_file_system_before_it_is_a_directory() {
+        let dir = std::env::temp_dir();
+        let dir = dir.to_str().unwrap();
+        assert!(matches!(Target::parse("ext4"), Ok(Target::System(_))));
+        assert!(matches!(Target::parse(dir), Ok(Target::Directory(_))));
+        assert_eq!(Target::parse("lfs:victim=greedy").unwrap().name(), "lfs:victim=greedy");
+    }
+
+    #[test]
+    fn what_is_neither_is_refused_with_the_nearest_name() {
+        let wrong = |text: &str| Target::parse(text).unwrap_err();
+        let unknown = wrong("ext5");
+        assert!(matches!(unknown, Wrong::Name(_)));
+        let why = unknown.to_string();
+        assert!(why.contains("\"ext4\"") && why.ends_with(", or a directory"), "{why}");
+        assert!(matches!(wrong("/no/such/place"), Wrong::Missing(_)));
+        assert!(matches!(wrong("ffs:alloc=best"), Wrong::Settings(_)));
+    }
+}

@@ -178,6 +178,32 @@ pub fn median(mut all: Vec<f64>) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use twin_host::Hidden;
+
+    #[test]
+    fn an_interrupt_ends_the_writing_of_a_file_and_its_directory_goes_with_the_value() {
+        let interrupts = Interrupts::default();
+        let program = PathBuf::new();
+        let runner = Runner { interrupts: &interrupts, progress: &Hidden, program };
+        let scratch = runner.scratch(&std::env::temp_dir(), "runner").unwrap();
+        let file = |name: &str| scratch.path().join(name);
+        runner.full_file(&file("whole"), 2 << 20, None).unwrap();
+        assert_eq!(fs::metadata(file("whole")).unwrap().len(), 2 << 20);
+        interrupts.stop().store(true, Ordering::SeqCst);
+        let error = runner.full_file(&file("cut"), 2 << 20, None).unwrap_err();
+        assert!(error.contains("interrupted"), "{error}");
+        let path = scratch.path().to_owned();
+        drop(scratch);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_a_command_says_is_why_it_failed() {
+        let said = output(Command::new("sh").args(["-c", "echo so >&2; echo more >&2; exit 3"]));
+        let why = said.unwrap_err();
+        assert!(why.starts_with("sh: ") && why.ends_with(": so"), "{why}");
+        assert_eq!(output(Command::new("sh").args(["-c", "echo well"])), Ok("well\n".into()));
+    }
 
     #[test]
     fn the_median_is_in_the_middle() {

@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use crate::registry::{Choice, Choose};
 use crate::{SettingsError, grammar, value};
 
 /// A reference to the field that a key sets.
-#[derive(Debug)]
 pub enum Slot<'a> {
     /// A number of 64 bits.
     U64(&'a mut u64),
@@ -15,14 +15,22 @@ pub enum Slot<'a> {
     Usize(&'a mut usize),
     /// A number of 64 bits, or `None` (written `own`), with which the component chooses it.
     Optional(&'a mut Option<u64>),
-    /// As `Optional`, with 32 bits.
+    /// As `Optional`, with a number of 32 bits.
     Optional32(&'a mut Option<u32>),
-    /// A decimal number.
+    /// A decimal number, such as `0.8`.
     F64(&'a mut f64),
-    /// Yes or no.
+    /// A switch, written `yes` or `no`.
     Bool(&'a mut bool),
     /// A name, or other text.
     Text(&'a mut String),
+    /// A component of a registry.
+    Choice(&'a mut dyn Choose),
+}
+
+impl<'a, M> From<&'a mut Choice<M>> for Slot<'a> {
+    fn from(field: &'a mut Choice<M>) -> Self {
+        Slot::Choice(field)
+    }
 }
 
 macro_rules! slots {
@@ -51,9 +59,9 @@ pub enum Unit {
     Percent(u64),
     /// A decimal number in this range.
     Decimal(f64, f64),
-    /// Yes or no.
+    /// A switch: `yes` or `no`.
     YesNo,
-    /// One of several names: the word for what they name, and the names.
+    /// One of several names. The word says what the names are, such as "policy".
     Name(&'static str, fn() -> Vec<&'static str>),
     /// A text; the form is shown in the help.
     Text(&'static str),
@@ -219,6 +227,7 @@ fn fill(slot: Slot<'_>, unit: &Unit, text: &str) -> Result<(), SettingsError> {
             }
             *field = text.into();
         }
+        Slot::Choice(field) => field.choose(text)?,
     }
     Ok(())
 }
@@ -245,6 +254,7 @@ fn print(slot: Slot<'_>, unit: &Unit) -> String {
         Slot::Bool(true) => "yes".into(),
         Slot::Bool(false) => "no".into(),
         Slot::Text(field) => field.clone(),
+        Slot::Choice(field) => field.name().into(),
     }
 }
 

@@ -18,7 +18,7 @@ use twin_mount::client::MountClient;
 
 pub(crate) fn run(args: &Stat) -> Outcome {
     if args.times.is_some() && args.watch.is_none() && !args.observe.is_on() {
-        return Err(usage("--times is for --watch and --observe"));
+        return Err(usage("--count is for --watch and --observe"));
     }
     if args.observe.is_on() {
         return super::stat_observe::run(args);
