@@ -4,7 +4,7 @@
 //! Contract: `twinfs reproduce --wrong` runs the claims with the right model and then with each
 //! wrong one. For each wrong model and each paper that it concerns, at least one counted check that
 //! holds with the right model must not hold with the wrong one. The tallies of the right model must
-//! be those of the golden table, which the README repeats; TWINFS_BLESS=1 rewrites that table.
+//! be those of the golden table, which docs/status.md repeats; TWINFS_BLESS=1 rewrites that table.
 
 use std::path::Path;
 use std::process::{Command, Stdio};

@@ -42,7 +42,7 @@ pub struct Plan {
     pub years: f64,
     /// How many times its capacity is written in a year.
     pub turnover: f64,
-    /// The seed.
+    /// The seed of all random choices: the same plan and seed make the same volume.
     pub seed: u64,
 }
 
@@ -80,14 +80,14 @@ impl fmt::Display for PlanError {
 
 impl std::error::Error for PlanError {}
 
-/// What an ageing will do; of what is counted in all, the most.
+/// The size of the work that an ageing will do; totals are upper bounds.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Planned {
     /// Files at the end.
     pub files: u64,
-    /// Their bytes.
+    /// Bytes of these files together.
     pub file_bytes: u64,
-    /// Directories.
+    /// Number of directories that are made.
     pub directories: u64,
     /// Files that are created in all.
     pub created: u64,
@@ -95,9 +95,9 @@ pub struct Planned {
     pub written_bytes: u64,
     /// Creations and deletions, which Geriatrix calls operations.
     pub operations: u64,
-    /// Requests in all.
+    /// Number of requests in the whole workload.
     pub requests: u64,
-    /// From the first operation to the last.
+    /// Time from the first operation to the last.
     pub span_ns: Nanos,
     /// The unit of the profile's ages in nanoseconds.
     pub age_unit_ns: f64,
@@ -151,7 +151,7 @@ pub struct Ageing {
     planned: Planned,
     geometry: Geometry,
     dirs: Vec<Dir>,
-    /// In the order of time.
+    /// The births that remain, in the order of time.
     births: std::vec::IntoIter<Birth>,
     passing: Vec<Passing>,
     /// The room that is in use, and the most that may be.
@@ -209,9 +209,6 @@ impl Plan {
     }
 
     /// The sizes of the profile that are made on this volume.
-    ///
-    /// # Errors
-    /// If there are none.
     pub fn sizes(&self) -> Result<Distribution, PlanError> {
         let largest = (self.full * self.capacity as f64) as u64 / LARGEST;
         let smallest = self.profile.sizes.bound(0) as u64;
@@ -318,7 +315,7 @@ impl Ageing {
         })
     }
 
-    /// What it will do.
+    /// The size of the work that the ageing will do.
     pub fn planned(&self) -> Planned {
         self.planned
     }

@@ -15,7 +15,8 @@ use twin_trace::{Header, Outcome, Reading, Record, Source, TraceError, Traits};
 pub struct AtOnce<S> {
     source: S,
     header: Header,
-    /// What comes after a pause: a sync, its answer, and the operation before which it stands.
+    /// The records that follow a pause: a sync, its answer, and the operation before which the
+    /// pause stands.
     after_pause: VecDeque<Record>,
     /// When the operation before was in the source.
     last_ns: Nanos,

@@ -22,7 +22,7 @@ pub struct Bucket {
 /// A profile's distribution beside that of files.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Agreement {
-    /// All buckets.
+    /// All buckets of the distribution, in ascending order.
     pub buckets: Vec<Bucket>,
     /// The number of files.
     pub files: u64,

@@ -11,7 +11,7 @@ pub const TENTHS: usize = 10;
 /// The free space of a volume.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FreeSpace {
-    /// Free bytes.
+    /// Free space of the volume in bytes.
     pub bytes: u64,
     /// The share of the areas' bytes that is in use, 0 to 1.
     pub used: f64,
@@ -34,7 +34,7 @@ pub struct RunClass {
     pub blocks: u64,
     /// The number of runs.
     pub runs: u64,
-    /// Their bytes.
+    /// Bytes in the runs of this class.
     pub bytes: u64,
 }
 

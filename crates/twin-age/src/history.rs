@@ -4,7 +4,7 @@
 /// The linear relation between two quantities.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Correlation {
-    /// Pairs.
+    /// Number of pairs of values.
     pub count: usize,
     /// Pearson's coefficient, -1 to 1.
     pub r: f64,

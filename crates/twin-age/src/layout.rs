@@ -14,13 +14,13 @@ pub struct Layout {
     pub score: Score,
     /// The score of a reader of everything: the module [`order`](crate) says in which order.
     pub dynamic: Score,
-    /// Regular files.
+    /// Number of regular files.
     pub files: u64,
-    /// Their bytes, as their sizes say.
+    /// Bytes of these files, as their sizes say.
     pub file_bytes: u64,
-    /// Directories.
+    /// Number of directories of the volume.
     pub directories: u64,
-    /// By size, smallest first; files without blocks are in none.
+    /// The files by size, smallest first; files without blocks are in no class.
     pub classes: Vec<Class>,
     /// The free space, where it is known.
     pub free: Option<FreeSpace>,
@@ -74,21 +74,21 @@ impl Layout {
 /// The score of one file or directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileScore {
-    /// The inode number.
+    /// The inode number of the file.
     pub ino: u64,
-    /// Its path from the root, if names are known.
+    /// The path of the file from the root, if names are known.
     pub path: Option<Vec<u8>>,
-    /// Its length in bytes; of a directory that of all files in it.
+    /// Length of the file in bytes; of a directory, the length of all files in it.
     pub size: u64,
-    /// Blocks of data.
+    /// Number of blocks of data.
     pub blocks: u64,
-    /// Runs of blocks.
+    /// Number of runs of adjacent blocks.
     pub runs: u64,
-    /// The score.
+    /// The layout score of the file.
     pub score: Score,
 }
 
-/// Where names lead: the directory and the name of each inode; the first name counts.
+/// The directory and the name of each inode; the first name counts.
 struct Paths<'a>(FixedMap<u64, (u64, &'a [u8])>);
 
 /// No path is deeper: names of a damaged volume may form a circle.

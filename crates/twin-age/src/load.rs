@@ -31,26 +31,26 @@ use twin_trace::{Header, Kind, Outcome, Record, Traits};
 use crate::ageing::room_of;
 use crate::queue::{Queue, Steps, source_by_steps};
 
-/// Which files are deleted, and which are written anew or grow.
+/// The choice of the files that are deleted, written anew or grow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expiry {
-    /// Any.
+    /// Any file, with the same probability.
     Random,
     /// Nine times of ten one of the youngest tenth, else any.
     Young,
-    /// The oldest.
+    /// The file that was written longest ago.
     Oldest,
     /// The oldest for their newsgroup: these keep articles for 3, 7, 14 or 30 days, or shorter in the
     /// same proportion.
     ByGroup,
 }
 
-/// What the users of a file system do. Shares are of the written bytes.
+/// The behaviour of the users of a file system. Shares are of the written bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct Habits {
     /// Users, or newsgroups: not equally busy.
     pub users: u64,
-    /// Directories of each.
+    /// Number of directories of each user.
     pub dirs: u64,
     /// The median of sizes in bytes.
     pub median: f64,
@@ -66,7 +66,7 @@ pub struct Habits {
     pub added: f64,
     /// The share of the capacity that is written in a day, once it is full.
     pub turnover: f64,
-    /// Which files are deleted.
+    /// The choice of the files that are deleted.
     pub expiry: Expiry,
 }
 
@@ -171,7 +171,7 @@ struct State {
     /// The session with which the part began, and the one before which it ends.
     part: (u64, u64),
     dirs: Vec<Ino>,
-    /// In the order of creation; by the class of the newsgroup.
+    /// The files in the order of creation; of newsgroups, by their class.
     files: Vec<VecDeque<File>>,
     used: u64,
     rng: Rng,
@@ -230,7 +230,7 @@ impl Load {
         LoadPart { header, load: self.clone() }
     }
 
-    /// From the first operation of a part to its end.
+    /// Time from the first operation of a part to its end.
     pub fn span_ns(sessions: u64) -> Nanos {
         sessions * (DAY / SESSIONS_A_DAY)
     }
@@ -351,7 +351,7 @@ impl State {
         oldest.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, class)| (class, 0))
     }
 
-    /// One operation that writes; returns the bytes.
+    /// Performs one operation that writes; returns its bytes.
     fn change(&mut self) -> u64 {
         let what = self.rng.unit();
         // Users are not equally busy.

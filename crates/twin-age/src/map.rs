@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use twin_fs::dump::{Column, Fields, Problem, Sink, Value, space_tables as tables};
 
-/// What is in a volume, and where.
+/// The files of a volume, the places of their blocks, and the free space.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct VolumeMap {
     /// The kind of file system: a layout's name, or that of the host's file system.
@@ -29,32 +29,32 @@ pub struct VolumeMap {
     pub files: Vec<FileMap>,
     /// The names in directories. In a snapshot without names they are empty texts.
     pub names: Vec<NameOf>,
-    /// What could not be read, for display.
+    /// The parts that could not be read, for display.
     pub problems: Vec<String>,
 }
 
-/// One file.
+/// One inode, with the places of its blocks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileMap {
-    /// The inode number.
+    /// The inode number of the file.
     pub ino: u64,
-    /// What it is.
+    /// Whether it is a file, a directory or something else.
     pub kind: FileKind,
     /// The length in bytes.
     pub size: u64,
     /// The time of the last change of its content, in seconds since 1970.
     pub mtime_s: i64,
-    /// Its blocks in the order in which a reader from its beginning needs them.
+    /// The blocks of the file in the order in which a reader from its beginning needs them.
     pub runs: Vec<Run>,
 }
 
-/// What an inode is.
+/// The kind of an inode.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum FileKind {
     /// A regular file: scores count these alone.
     #[default]
     File,
-    /// A directory.
+    /// A directory with its blocks.
     Directory,
     /// Anything else that has blocks: links, indexes, lists of attributes.
     Other,
@@ -121,7 +121,7 @@ impl VolumeMap {
         }
     }
 
-    /// The regular files.
+    /// The inodes that are regular files.
     pub fn regular(&self) -> impl Iterator<Item = &FileMap> {
         self.files.iter().filter(|file| file.kind == FileKind::File)
     }

@@ -7,7 +7,7 @@
 use twin_rt::Rng;
 use twin_settings::SettingsError;
 
-/// Weighted buckets.
+/// A distribution of values by buckets, each with a weight.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Distribution {
     /// The largest value of each bucket and its weight, ascending.
@@ -40,7 +40,7 @@ impl Distribution {
         self.buckets.is_empty()
     }
 
-    /// The largest value.
+    /// The upper end of the last bucket.
     pub fn largest(&self) -> f64 {
         self.buckets.last().map_or(0.0, |bucket| bucket.0)
     }
@@ -60,7 +60,7 @@ impl Distribution {
         self.buckets.partition_point(|bucket| bucket.0 < value).min(self.len() - 1)
     }
 
-    /// Draws a value.
+    /// Draws one value by the weights of the buckets.
     pub fn draw(&self, rng: &mut Rng) -> f64 {
         let mut at = rng.unit() * self.total;
         let drawn = self.buckets.iter().position(|bucket| {
@@ -105,20 +105,20 @@ pub struct Depth {
     pub directories: u32,
 }
 
-/// A profile.
+/// The distributions of sizes, ages and depths of files that an aged volume gets.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Profile {
-    /// The name.
+    /// The name by which the profile is chosen.
     pub name: String,
-    /// Sizes in bytes.
+    /// Sizes of files in bytes.
     pub sizes: Distribution,
     /// Ages in a unit of the profile's own.
     pub ages: Distribution,
-    /// Depths.
+    /// How many files lie at each depth of the tree.
     pub depths: Vec<Depth>,
 }
 
-/// All profiles.
+/// All profiles, those of Geriatrix (2018).
 pub fn profiles() -> Vec<Profile> {
     parse(include_str!("profiles.txt")).unwrap_or_else(|why| panic!("profiles.txt: {why}"))
 }

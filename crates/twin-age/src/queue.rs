@@ -1,5 +1,5 @@
-//! What the workloads here share: they go on by steps, each of which queues some operations of one
-//! client.
+//! The base of the workloads of this crate: they go on by steps, each of which queues some
+//! operations of one client.
 
 use std::collections::VecDeque;
 
@@ -11,7 +11,7 @@ use twin_trace::{Outcome, Record};
 #[derive(Default)]
 pub(crate) struct Queue {
     records: VecDeque<Record>,
-    /// Operations so far.
+    /// Number of operations issued so far.
     pub(crate) requests: u64,
 }
 
@@ -30,7 +30,7 @@ impl Queue {
 
 /// A workload that goes on by steps.
 pub(crate) trait Steps {
-    /// What its steps queue.
+    /// The queue that the steps fill.
     fn queue(&mut self) -> &mut Queue;
 
     /// Does the next step, which may queue nothing; false at the end.

@@ -12,7 +12,7 @@ use twin_trace::{Header, Kind, Outcome, Traits};
 use crate::map::{FileKind, VolumeMap};
 use crate::queue::{Queue, Steps, source_by_steps};
 
-/// Times of files are rounded down to one of so many.
+/// Times of files are rounded down to one of this many instants.
 const SESSIONS: i64 = 2048;
 /// The most bytes of a write.
 const PIECE: u64 = 1 << 20;
@@ -20,7 +20,7 @@ const PIECE: u64 = 1 << 20;
 /// The workload. See the module.
 pub struct Recreate {
     header: Header,
-    /// In reverse order.
+    /// The steps that remain, the next one last.
     steps: Vec<Step>,
     queue: Queue,
     next_ino: Ino,
@@ -35,9 +35,9 @@ pub struct Step {
     pub at_ns: Nanos,
     /// The inode in the map.
     pub ino: u64,
-    /// That of its directory.
+    /// The inode of the directory that gets it.
     pub dir: u64,
-    /// Its name.
+    /// The name of the file or directory in its parent.
     pub name: Vec<u8>,
     /// The size of a file; `None` for a directory.
     pub size: Option<u64>,
@@ -99,12 +99,12 @@ impl Recreate {
         }
     }
 
-    /// From the first operation to the time of the snapshot.
+    /// Time from the first operation to the time of the snapshot.
     pub fn span_ns(&self) -> Nanos {
         self.span_ns
     }
 
-    /// What is made, in order, and the root's inode in the map.
+    /// The files and directories that are made, in order, and the root's inode in the map.
     pub fn into_steps(self) -> (impl Iterator<Item = Step>, u64) {
         let root =
             self.inos.iter().find(|(_, ino)| **ino == ROOT_INO).map_or(ROOT_INO, |(root, _)| *root);

@@ -65,7 +65,7 @@ impl Score {
 pub struct SizeClass(u32);
 
 impl SizeClass {
-    /// The class of files with so many blocks.
+    /// The class of files with `blocks` blocks.
     pub fn of(blocks: u64) -> SizeClass {
         SizeClass(blocks.max(1).next_power_of_two().trailing_zeros())
     }
@@ -75,7 +75,7 @@ impl SizeClass {
         1 << self.0
     }
 
-    /// The fewest.
+    /// The smallest number of blocks of a file in this class.
     pub fn fewest(self) -> u64 {
         self.most() / 2 + 1
     }
@@ -84,13 +84,13 @@ impl SizeClass {
 /// The files of one size class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Class {
-    /// The class.
+    /// The size class of the files.
     pub size: SizeClass,
     /// The number of files.
     pub files: u64,
-    /// Their blocks.
+    /// Number of blocks of these files.
     pub blocks: u64,
-    /// Their score.
+    /// The layout score of these files together.
     pub score: Score,
 }
 

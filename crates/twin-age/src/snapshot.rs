@@ -11,7 +11,7 @@ use twin_trace::varint::{self, Cursor};
 
 use crate::map::{FileKind, FileMap, NameOf, Run, VolumeMap};
 
-/// What snapshots begin with.
+/// The first bytes of a snapshot.
 pub const MAGIC: &[u8; 8] = b"twinsnap";
 /// The version of the format.
 pub const VERSION: u16 = 1;
@@ -30,31 +30,33 @@ const FREE: u16 = 2;
 /// Why a snapshot cannot be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum SnapshotError {
-    /// It does not begin as one.
+    /// The file does not begin as a snapshot does.
     NotASnapshot,
     /// A newer program wrote it.
     Version(u16),
-    /// It ends too early: it has this many bytes.
+    /// The file ends too early: it has this many bytes.
     Cut(usize),
     /// The bytes were changed since they were written.
     Checksum,
     /// A value is impossible, though the checksum is right: what, and at which byte of the content.
     Field(&'static str, usize),
-    /// It is larger than [`MOST_BYTES`].
+    /// The expanded content is larger than [`MOST_BYTES`].
     TooLarge(u64),
 }
 
 impl fmt::Display for SnapshotError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SnapshotError::NotASnapshot => f.write_str("this is no snapshot of twinfs"),
+            SnapshotError::NotASnapshot => {
+                f.write_str("this is no snapshot of twinfs (`twinfs snapshot` makes one)")
+            }
             SnapshotError::Version(version) => write!(
                 f,
                 "the snapshot has version {version} of the format, and this program reads version \
                  {VERSION}: use a newer twinfs"
             ),
             SnapshotError::Cut(len) => {
-                write!(f, "the snapshot is cut off: it ends after {len} bytes")
+                write!(f, "the snapshot is cut off after {len} bytes: take it again, or use a copy")
             }
             SnapshotError::Checksum => {
                 f.write_str("the snapshot is damaged: it does not match its checksum")
@@ -62,7 +64,9 @@ impl fmt::Display for SnapshotError {
             SnapshotError::Field(what, at) => {
                 write!(f, "the snapshot is damaged: {what} (byte {at} of its content)")
             }
-            SnapshotError::TooLarge(bytes) => write!(f, "the snapshot would have {bytes} bytes"),
+            SnapshotError::TooLarge(bytes) => {
+                write!(f, "the snapshot would have {bytes} bytes, and {MOST_BYTES} are possible")
+            }
         }
     }
 }
@@ -70,9 +74,6 @@ impl fmt::Display for SnapshotError {
 impl std::error::Error for SnapshotError {}
 
 /// Writes a map as a snapshot, with names only if `names` is true.
-///
-/// # Errors
-/// If it is too large.
 pub fn encode(map: &VolumeMap, names: bool) -> Result<Vec<u8>, SnapshotError> {
     let raw = content(map, names);
     if raw.len() as u64 > MOST_BYTES {

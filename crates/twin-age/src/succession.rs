@@ -20,7 +20,7 @@ use twin_trace::{Header, Kind, Outcome, Traits};
 use crate::map::{FileKind, FileMap, VolumeMap};
 use crate::queue::{Queue, Steps, source_by_steps};
 
-/// The files of the first snapshot are made in so many seconds.
+/// The files of the first snapshot are created within this many seconds.
 const FIRST_S: i64 = 86_400;
 /// The most bytes of a write.
 const PIECE: u64 = 1 << 20;
@@ -50,7 +50,7 @@ impl std::error::Error for SuccessionError {}
 /// A file that was made.
 #[derive(Clone, Debug)]
 struct Made {
-    /// Of its directory, in the trace.
+    /// The directory of the file, by its inode in the trace.
     dir: Ino,
     name: Name,
     size: u64,
@@ -60,9 +60,9 @@ struct Made {
 /// A directory that was made.
 #[derive(Clone, Debug)]
 struct MadeDir {
-    /// In the trace: later ones have higher numbers.
+    /// The inode in the trace: later directories have higher numbers.
     number: Ino,
-    /// Of its directory, in the trace.
+    /// The directory that contains it, by its inode in the trace.
     dir: Ino,
     name: Name,
 }
@@ -77,18 +77,18 @@ enum What {
 pub struct Succession {
     header: Header,
     queue: Queue,
-    /// The latest first.
+    /// The maps that remain, the latest first.
     maps: Vec<VolumeMap>,
     start_s: i64,
     end_s: i64,
     /// The time of the snapshot that was reached.
     now_s: i64,
-    /// What is to be done until the next snapshot, the latest first, by inode of the snapshots.
+    /// The changes until the next snapshot, the latest first, by inode of the snapshots.
     due: Vec<(i64, What, u64)>,
-    /// What the next snapshot has: directory, name, size and time of change.
+    /// The files of the next snapshot: directory, name, size and time of change.
     next: FixedMap<u64, Made>,
     files: FixedMap<u64, Made>,
-    /// By the inode of the snapshots.
+    /// The directories by their inodes in the snapshots.
     dirs: FixedMap<u64, MadeDir>,
     /// Directories that the next snapshot does not have, the latest first.
     gone_dirs: Vec<u64>,
@@ -129,7 +129,7 @@ impl Succession {
         })
     }
 
-    /// From the first operation to the last snapshot.
+    /// Time from the first operation to the last snapshot.
     pub fn span_ns(&self) -> Nanos {
         (self.end_s - self.start_s) as u64 * SECS
     }
@@ -238,7 +238,8 @@ impl Succession {
         for dir in of_files.chain(of_dirs) {
             *held.entry(dir).or_default() += 1;
         }
-        // Those made last come first, so that a directory comes after what was made in it.
+        // Files made last are removed first, so that a directory goes after everything that was
+        // made in it.
         for ino in gone {
             let Some(MadeDir { number, dir, name }) = self.dirs.get(&ino).cloned() else {
                 continue;

@@ -10,9 +10,9 @@ pub enum Format {
     /// For people.
     #[default]
     Table,
-    /// An array with an object a row, all figures.
+    /// An array with one object for each row, with all figures.
     Json,
-    /// Comma-separated values under a line of names, as in RFC 4180.
+    /// Comma-separated values below a line of names, as in RFC 4180.
     Csv,
     /// A page of its own, with charts where there are some.
     Html,
@@ -21,9 +21,9 @@ pub enum Format {
 /// The arguments of commands that print results.
 #[derive(Args, Clone, Debug)]
 pub struct Output {
-    /// How results are printed: for people, as JSON, as comma-separated values or as a page. Names of
-    /// figures carry the units, and numbers are plain.
+    /// The form of the results. In JSON and CSV, names contain the units and numbers are plain.
     #[arg(
+        help_heading = "Results",
         long,
         value_enum,
         default_value = "table",
@@ -32,15 +32,15 @@ pub struct Output {
     )]
     format: Format,
     /// The same as --format json.
-    #[arg(long, conflicts_with = "format")]
+    #[arg(help_heading = "Results", long, conflicts_with = "format")]
     json: bool,
-    /// Write the page to this file too. It needs no network and no script.
-    #[arg(long, value_name = "FILE")]
+    /// Also write the results as a self-contained HTML page.
+    #[arg(help_heading = "Results", long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
 
 impl Output {
-    /// The form that was chosen.
+    /// The chosen form.
     pub fn format(&self) -> Format {
         if self.json { Format::Json } else { self.format }
     }

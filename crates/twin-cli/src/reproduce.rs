@@ -8,11 +8,11 @@ use clap::Parser;
 
 use crate::output::Output;
 
-/// Repeat the papers' measurements on models of the papers' hardware.
+/// Repeat the measurements of five papers and judge them.
 ///
-/// Prints for each claim what the paper says, what comes out here, and whether it holds. Only
-/// independent checks, those of the kinds paper and order, count in a paper's tally. Without names,
-/// all claims; --list shows them. Takes some minutes.
+/// The papers' hardware is modelled. For each claim the command prints the paper's figure, ours, and
+/// whether the claim holds. Only independent checks, those of the kinds paper and order, count in a
+/// paper's tally. Without names it takes all claims, which --list shows; this takes some minutes.
 #[derive(Debug, Parser)]
 #[command(name = "twinfs-reproduce", bin_name = "twinfs reproduce", max_term_width = 100)]
 #[command(

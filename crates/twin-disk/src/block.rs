@@ -47,7 +47,7 @@ impl Stamp {
 pub enum Block {
     /// This many zero bytes.
     Zero(u32),
-    /// Real bytes.
+    /// The bytes themselves, as they are on a real device.
     Bytes(Bytes),
     /// User data of a simulation, without its bytes.
     Stamp(Stamp),

@@ -64,7 +64,8 @@ impl Buf {
         Buf { storage, start: 0, len, home: None }
     }
 
-    /// The same bytes without wasted memory: a small aligned buffer is copied to one of its size.
+    /// Returns the same bytes without wasted memory: a small aligned buffer is copied into one of
+    /// its size.
     pub fn compact(self) -> Buf {
         if self.len < ALIGNED_FROM && self.storage.len() > self.len {
             Buf::copy_of(&self)
@@ -108,7 +109,8 @@ impl Drop for Buf {
     }
 }
 
-/// The storage of a pool that is not in use.
+/// The storage of a pool. Its lock is held for single moves only: buffers return to the pool from any
+/// thread, also from those that must not wait.
 #[derive(Debug)]
 struct FreeList {
     most_bytes: usize,
@@ -119,7 +121,7 @@ struct FreeList {
 struct FreeBuffers {
     /// Bytes that are not in use.
     bytes: usize,
-    /// Bytes that are.
+    /// Number of bytes in buffers that somebody uses.
     used: usize,
     storage: Vec<Vec<u8>>,
 }
@@ -160,7 +162,9 @@ impl FreeList {
 }
 
 impl FreeBuffers {
-    /// Keeps storage, unless all that there is, in use or not, would be more than `most_bytes`.
+    /// Keeps storage for reuse, unless all storage together, in use or kept, would exceed `most_bytes`.
+    /// Buffers in use count, because the bound is on the memory of the process: kept storage gives way
+    /// to them.
     fn keep(&mut self, storage: Vec<u8>, most_bytes: usize) {
         if self.bytes + self.used + storage.len() <= most_bytes {
             self.bytes += storage.len();
@@ -326,7 +330,7 @@ mod tests {
         };
         drop([pool.take(400_000), pool.take(400_000)]);
         assert_eq!(all(&pool), 2 * (400_000 + ALIGN - 1));
-        // Of another length: one of the two has to go.
+        // A buffer of another length is needed, so one of the two kept ones has to go.
         let small = pool.take(150_000);
         let other = pool.take(150_000);
         assert!(all(&pool) <= 1 << 20, "{}", all(&pool));

@@ -31,13 +31,13 @@ pub enum IoKind {
     Discard,
 }
 
-/// What the bytes of a request are. Only recorders and simulations treat classes differently.
+/// The class of the bytes of a request. Only recorders and simulations treat classes differently.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Class {
     /// Structures of the file system, which are always real bytes.
     #[default]
     Meta,
-    /// User data.
+    /// Contents of files of users, which simulations may replace by stamps.
     Data,
     /// Both, as in a log write.
     Mixed,
@@ -72,7 +72,7 @@ pub struct Io {
     pub len: u64,
     /// The data of a write, in order; the lengths add up to `len`. Empty for other kinds.
     pub blocks: Vec<Block>,
-    /// What the bytes are.
+    /// The class of the bytes, for recorders and simulations.
     pub class: Class,
     /// The part of the file system that makes the request.
     pub origin: Origin,
@@ -104,7 +104,7 @@ impl Io {
         Io { kind, at, len, blocks: Vec::new(), class, origin: Origin::WriteBack, deadline: None }
     }
 
-    /// The same request, needed at this time.
+    /// Returns the same request with the time at which its result is needed.
     #[must_use]
     pub fn needed_at(self, deadline: Time) -> Io {
         Io { deadline: Some(deadline), ..self }
@@ -182,7 +182,7 @@ pub struct IoError {
     pub at: u64,
     /// The number of bytes.
     pub len: u64,
-    /// The reason.
+    /// Why the request failed.
     pub kind: IoErrorKind,
 }
 
@@ -292,17 +292,17 @@ impl From<Origin> for Purpose {
     }
 }
 
-/// What a device takes for a request at worst, as far as that can be promised.
+/// The longest times that a device can promise for requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ServiceBounds {
-    /// To begin with the data of a request anywhere, in nanoseconds.
+    /// The longest time until the data of a request anywhere begins to move, in nanoseconds.
     pub positioning_ns: Nanos,
     /// Bytes a second of a long request, at the slowest place.
     pub bytes_per_s: u64,
 }
 
 impl ServiceBounds {
-    /// The longest that so many requests of together so many bytes take, in nanoseconds.
+    /// The longest time in nanoseconds that `requests` requests with `bytes` bytes in all can take.
     pub fn worst_ns(&self, requests: u64, bytes: u64) -> Nanos {
         let moving = u128::from(bytes) * u128::from(SECS) / u128::from(self.bytes_per_s.max(1));
         let moving = Nanos::try_from(moving).unwrap_or(Nanos::MAX);
@@ -322,7 +322,7 @@ pub trait BlockDevice: 'static {
     /// The number of requests that are submitted and not complete.
     fn in_flight(&self) -> usize;
 
-    /// What a request takes at worst; `None` if nobody knows.
+    /// The longest times of requests; `None` if nobody knows them.
     fn bounds(&self) -> Option<ServiceBounds> {
         None
     }

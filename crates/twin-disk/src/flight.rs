@@ -25,7 +25,7 @@ pub struct Recorded<D> {
 }
 
 impl<D: BlockDevice> Recorded<D> {
-    /// Wraps a device.
+    /// Records all requests to `inner` and its answers.
     pub fn new(rt: Rt, inner: D) -> Self {
         Recorded { inner, rt, log: None }
     }

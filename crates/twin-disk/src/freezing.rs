@@ -1,13 +1,18 @@
-//! A device whose content can be held as of one instant while it is written on.
+//! A device whose content of one instant stays readable while the device is written.
 //!
-//! Contract: [`Freezable`] passes requests on. Once [`Freezable::freeze`] has returned, what the device
-//! held at that instant can be read for as long as the [`Frozen`] lives: before anything is
-//! overwritten, what was there is read and kept in memory (copy on write). No more is kept than was
-//! asked for; then the frozen content is lost, and the writer goes on. [`OldContent`] is the device as
-//! it was: it reads the device as it is, and replaces what has been overwritten since.
+//! Contract: [`Freezable`] passes requests on to the device below it. A freeze has four steps:
 //!
-//! The freeze itself holds all requests back until those under way have ended, so that no write is
-//! half in the frozen content.
+//! 1. **Hold.** [`Freezable::freeze`] holds all new requests back until those under way have ended,
+//!    so that no write is half in the frozen content.
+//! 2. **Let go.** It begins to keep old content, and only then lets the held requests go: a write
+//!    among them must keep what it overwrites.
+//! 3. **Keep.** Before a write or discard is submitted, the content that it overwrites is read and
+//!    kept in memory (copy on write). If that would exceed the given memory, or the read fails, all
+//!    kept content is dropped and the freeze is lost: the reader gets an error, the writer goes on.
+//! 4. **Forget.** Dropping [`Frozen`] ends the freeze.
+//!
+//! [`OldContent`] is the frozen device: it reads the device below, and replaces the parts that have
+//! been overwritten since.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -25,7 +30,7 @@ use crate::{
 
 /// The unit in which old content is kept, in bytes, unless the device's sectors are larger.
 const GRAIN: u64 = 4096;
-/// How often to look whether the requests under way have ended.
+/// The interval at which a freeze looks whether the requests under way have ended.
 const LOOK_NS: u64 = 50 * MICROS;
 
 /// Why there is no frozen content.
@@ -35,7 +40,7 @@ pub enum Unfrozen {
     Busy,
     /// More was overwritten than was to be kept.
     Overrun,
-    /// What was to be overwritten could not be read.
+    /// A block that was to be overwritten could not be read, so its old content is lost.
     Unreadable,
 }
 
@@ -54,7 +59,7 @@ impl fmt::Display for Unfrozen {
 
 impl std::error::Error for Unfrozen {}
 
-/// What has been overwritten since an instant.
+/// The old content of everything that was overwritten since the freeze.
 struct Kept {
     /// The old content, by the number of the grain.
     old: BTreeMap<u64, Block>,
@@ -69,14 +74,16 @@ struct Inner {
     below: Rc<dyn BlockDevice>,
     info: DeviceInfo,
     grain: u64,
-    /// True while requests are held back or old content is kept: the only thing that is looked at
-    /// otherwise.
+    /// True while requests are held back or old content is kept. Without a freeze, this is all that
+    /// a request tests.
     active: Cell<bool>,
     held: RefCell<Option<Vec<(Io, Completion)>>>,
     kept: RefCell<Option<Kept>>,
-    /// Numbers the freezes.
+    /// The number of the latest freeze, which tells a [`Frozen`] whether it is still the current
+    /// one.
     number: Cell<u64>,
-    /// Writes that wait for old content.
+    /// Writes that wait for old content. The device below does not know them yet, so they have to be
+    /// counted as in flight here.
     delayed: Cell<usize>,
 }
 
@@ -90,7 +97,7 @@ pub struct Frozen {
     number: u64,
 }
 
-/// Lets held requests go, also if the freeze is given up.
+/// Lets held requests go when it is dropped, also if the caller gives the freeze up in the middle.
 struct Held<'a>(&'a Rc<Inner>);
 
 impl Drop for Held<'_> {
@@ -224,6 +231,8 @@ impl Inner {
         let last = grains.rev().find(is_missing);
         let (Some(first), Some(last)) = (first, last) else { return 0..0 };
         let count = last + 1 - first;
+        // Grains count from now on, not from when they have been read: otherwise many writes at once
+        // could each find room.
         if kept.old.len() as u64 + kept.saving + count > kept.most_grains {
             kept.lose(Unfrozen::Overrun);
             return 0..0;
@@ -232,7 +241,8 @@ impl Inner {
         first..last + 1
     }
 
-    /// Writes after what is there has been kept.
+    /// Reads the old content, keeps it, and only then submits the write. The two cannot be in flight
+    /// together, because a device may serve them in any order.
     fn overwrite(self: &Rc<Self>, io: Io) -> Pending {
         let missing = self.missing(&io);
         if missing.is_empty() {
@@ -254,6 +264,8 @@ impl Inner {
         result
     }
 
+    /// Keeps old content that was read for the freeze `number`. If that freeze has ended meanwhile, the
+    /// content belongs to nobody.
     fn keep(&self, number: u64, grains: &Range<u64>, old: crate::IoResult) {
         let mut kept = self.kept.borrow_mut();
         let Some(kept) = kept.as_mut().filter(|_| self.number.get() == number) else { return };
@@ -266,7 +278,7 @@ impl Inner {
         for (nth, grain) in grains.clone().enumerate() {
             let from = nth * self.grain as usize;
             let piece = gather(&old, from, (self.grain as usize).min(len - from));
-            // What another write has kept meanwhile is older.
+            // Content that another write has kept meanwhile is older, so it stays.
             kept.old.entry(grain).or_insert(piece);
         }
     }

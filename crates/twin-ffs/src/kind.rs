@@ -69,43 +69,61 @@ const MAKING: &[Key<FfsConfig>] = &[
     ),
     Key::new(
         "ordering",
-        "how metadata is ordered",
+        "the order in which metadata is written: by a journal, synchronously, or without \
+         any",
         Unit::Name("ordering", || ordering::REGISTRY.names().collect()),
         |c| (&mut c.mkfs.ordering).into(),
     ),
-    Key::new("block", "bytes of a block", Unit::bytes(0, u32::MAX as u64), |c| {
-        (&mut c.mkfs.block_size).into()
-    }),
-    Key::new("frag", "bytes of a fragment", Unit::bytes(0, u32::MAX as u64), |c| {
-        (&mut c.mkfs.frag_size).into()
-    }),
-    Key::new("bytes-per-inode", "bytes of space for each inode", Unit::bytes(0, 1 << 31), |c| {
-        (&mut c.mkfs.bytes_per_inode).into()
-    }),
-    Key::new("minfree", "how much of the space is kept free", Unit::Percent(50), |c| {
-        (&mut c.mkfs.tuning.minfree).into()
-    }),
+    Key::new(
+        "block",
+        "bytes of a block, 1K to 64K; larger blocks need less metadata and waste more \
+         space in small files",
+        Unit::bytes(0, u32::MAX as u64),
+        |c| (&mut c.mkfs.block_size).into(),
+    ),
+    Key::new(
+        "frag",
+        "bytes of a fragment, the unit of space; a block has 1 to 8",
+        Unit::bytes(0, u32::MAX as u64),
+        |c| (&mut c.mkfs.frag_size).into(),
+    ),
+    Key::new(
+        "bytes-per-inode",
+        "bytes of space per inode; fewer bytes allow more files",
+        Unit::bytes(0, 1 << 31),
+        |c| (&mut c.mkfs.bytes_per_inode).into(),
+    ),
+    Key::new(
+        "minfree",
+        "share of the space that is kept free; 5% to 10% are sensible: more keeps files \
+         in one piece",
+        Unit::Percent(50),
+        |c| (&mut c.mkfs.tuning.minfree).into(),
+    ),
     Key::new(
         "maxcontig",
-        "blocks laid out, read and written at once",
+        "blocks laid out, read and written at once; 1 switches clustering off, 7 to 128 \
+         are usual",
         Unit::number(1, u32::MAX as u64),
         |c| (&mut c.mkfs.tuning.maxcontig).into(),
     ),
     Key::new(
         "rotdelay",
-        "milliseconds of the gap behind so many blocks",
+        "milliseconds of the gap behind maxcontig blocks; 0 for every disk with a track \
+         buffer",
         Unit::number(0, u32::MAX as u64),
         |c| (&mut c.mkfs.tuning.rotdelay_ms).into(),
     ),
     Key::new(
         "maxbpg",
-        "blocks that a file may take from a group at a time",
+        "blocks that a file may take from one group before it goes on in another",
         Unit::number(1, u32::MAX as u64),
         |c| (&mut c.mkfs.tuning.maxbpg).into(),
     ),
     Key::new(
         "cpc",
-        "cylinders after which rotational positions repeat; 0: not looked at",
+        "cylinders after which rotational positions repeat; 0 ignores rotational \
+         positions",
         Unit::number(0, u32::MAX as u64),
         |c| (&mut c.mkfs.tuning.cpc).into(),
     ),
@@ -114,7 +132,7 @@ const MAKING: &[Key<FfsConfig>] = &[
     }),
     Key::own(
         "geometry",
-        "the disk as the allocator imagines it",
+        "the disk that the allocator assumes, whatever the disk is",
         "rpm/sectors/tracks",
         |c, text| {
             let [rpm, sectors, tracks] = list(text, "rpm/sectors/tracks")?;
@@ -135,28 +153,35 @@ const MAKING: &[Key<FfsConfig>] = &[
 const OPENING: &[Key<FfsConfig>] = &[
     Key::new(
         "write-behind",
-        "what is written as soon as it is there",
+        "policy that chooses the blocks to write before the flush policy asks",
         Unit::Name("write-behind", || write_behind::REGISTRY.names().collect()),
         |c| (&mut c.ffs.write_behind).into(),
     ),
     Key::new(
         "alloc",
-        "how places for blocks are found",
+        "policy that chooses the places of blocks",
         Unit::Name("allocation", || allocation::REGISTRY.names().collect()),
         |c| (&mut c.ffs.allocation).into(),
     ),
     Key::new(
         "dir-placement",
-        "where new directories go",
+        "policy that chooses the group of a new directory",
         Unit::Name("placement", || dir_placement::REGISTRY.names().collect()),
         |c| (&mut c.ffs.dir_placement).into(),
     ),
-    Key::new("reallocate", "blocks of a growing file are moved together", Unit::YesNo, |c| {
-        (&mut c.ffs.reallocate).into()
-    }),
-    Key::new("lazy-fsync", "fsync does not wait for what it writes", Unit::YesNo, |c| {
-        (&mut c.ffs.lazy_fsync).into()
-    }),
+    Key::new(
+        "reallocate",
+        "move the blocks of a growing file together before they are written",
+        Unit::YesNo,
+        |c| (&mut c.ffs.reallocate).into(),
+    ),
+    Key::new(
+        "lazy-fsync",
+        "fsync returns before its data is durable, for comparisons only: a crash loses \
+         synced data",
+        Unit::YesNo,
+        |c| (&mut c.ffs.lazy_fsync).into(),
+    ),
 ];
 
 impl LayoutConfig for FfsConfig {

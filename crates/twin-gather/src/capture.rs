@@ -16,14 +16,14 @@ const LARGEST_BLOCK: usize = 16 << 20;
 /// Nanoseconds in a second.
 const SECOND: u64 = 1_000_000_000;
 
-/// A captured packet.
+/// A captured packet, with its time and as many of its bytes as were captured.
 #[derive(Clone, Copy, Debug)]
 pub struct Packet<'a> {
     /// When it was captured, in nanoseconds since the Unix epoch.
     pub at_ns: u64,
     /// The type of its link layer, by its number in the list of LINKTYPE_ values of tcpdump.org.
     pub link: i32,
-    /// Its bytes from the link layer on, as many as were captured.
+    /// The bytes of the packet from the link layer on, as many as were captured.
     pub data: &'a [u8],
 }
 
@@ -32,7 +32,7 @@ pub struct Packet<'a> {
 pub struct Ending {
     /// The number of packets read.
     pub packets: u64,
-    /// What is wrong with the file behind them, if it does not end as it should.
+    /// The damage of the file behind them, if it does not end as it should.
     pub damage: Option<String>,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for NotACapture {
 
 impl std::error::Error for NotACapture {}
 
-/// What captures begin with: pcap in either byte order, with micro- or nanoseconds, and pcapng.
+/// The first bytes of captures: pcap in either byte order, with micro- or nanoseconds, and pcapng.
 const MAGICS: [[u8; 4]; 5] = [
     [0xa1, 0xb2, 0xc3, 0xd4],
     [0xd4, 0xc3, 0xb2, 0xa1],
@@ -113,10 +113,10 @@ pub fn read(
     }
 }
 
-/// What is wrong with a file whose last packet is not whole.
+/// The message about a file whose last packet is not whole.
 const CUT: &str = "the file ends within a packet";
 
-/// What to do next with a reader.
+/// The next step of a reader.
 enum Next {
     Consume(usize),
     Refill,
@@ -130,12 +130,12 @@ fn refilled(reader: &mut dyn PcapReaderIterator) -> bool {
     reader.refill().is_ok() && reader.data().len() > before
 }
 
-/// What the blocks of a section say of the packets that follow.
+/// The properties that a section gives to the packets that follow.
 #[derive(Default)]
 struct Section {
-    /// Of pcap: its link type, and nanoseconds in a unit of the fraction of a second.
+    /// In pcap: the link type, and the nanoseconds of a unit of the fraction of a second.
     classic: (i32, u64),
-    /// Of pcapng.
+    /// The interfaces that a pcapng section describes.
     interfaces: Vec<Interface>,
     /// The time of the last packet, for packets without one.
     last_ns: u64,

@@ -24,24 +24,24 @@ pub struct Exchange {
     pub asked_ns: u64,
     /// When the last byte of the answer was captured.
     pub answered_ns: u64,
-    /// The client's address.
+    /// Address and port of the client.
     pub client: SocketAddr,
-    /// The server's address.
+    /// Address and port of the server.
     pub server: SocketAddr,
     /// The user who called.
     pub caller: Caller,
-    /// The call.
+    /// The decoded arguments of the call.
     pub call: Call,
-    /// The answer.
+    /// The decoded result of the call.
     pub answer: Answer,
 }
 
 /// All that was gathered.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// In the order of their calls.
+    /// The exchanges in the order of their calls.
     pub exchanges: Vec<Exchange>,
-    /// The counts.
+    /// How many packets and calls were found, and how many could not be used.
     pub tally: Tally,
 }
 
@@ -78,7 +78,7 @@ impl Gatherer {
         self.matcher.exchanges.len() as u64
     }
 
-    /// Ends the capture.
+    /// Ends the capture, and returns everything that was gathered.
     pub fn finish(mut self) -> Gathered {
         let matcher = &mut self.matcher;
         self.streams.finish(&mut |message| matcher.message(&message, true));
@@ -89,7 +89,8 @@ impl Gatherer {
     }
 }
 
-/// What is kept of a call. Calls of other programs are kept too, so that their replies are known.
+/// The parts of a call that are kept until its reply comes. Calls of other programs are kept too,
+/// so that their replies are recognized.
 struct Asked {
     target: Target,
     caller: Caller,
@@ -103,7 +104,7 @@ enum Results<B> {
 }
 
 impl Results<&[u8]> {
-    /// What is kept of it until its call comes.
+    /// The parts of an early reply that are kept until its call comes.
     fn kept(&self) -> Results<Box<[u8]>> {
         match self {
             Results::Bytes(bytes) => Results::Bytes(bytes[..bytes.len().min(EARLY_BYTES)].into()),
@@ -112,11 +113,11 @@ impl Results<&[u8]> {
     }
 }
 
-/// What is kept of an early reply: its results, unless it was refused.
+/// An early reply: its results, unless it was refused.
 type Early = Option<Results<Box<[u8]>>>;
 
 impl Asked {
-    /// It can be read.
+    /// True if the call is of a version that can be read.
     fn is_readable(&self) -> bool {
         self.target.program == nfs::PROGRAM && matches!(self.target.version, 2 | 3)
     }
@@ -258,7 +259,7 @@ impl Matcher {
             self.tally.refused += 1;
             return;
         };
-        // What is wrong with the call has been counted.
+        // The error of the call has been counted already.
         let Some(call) = call else { return };
         let answer = match results {
             Results::Bytes(bytes) => nfs::answer(target, &call, bytes.as_ref()),

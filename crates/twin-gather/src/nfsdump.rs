@@ -27,7 +27,7 @@ const LONGEST_LINE: u64 = 64 << 10;
 /// How many lines of the beginning are looked at to recognize the format.
 const LOOKED_AT: usize = 8;
 
-/// What a line tells.
+/// The fields of a line.
 struct Line<'a> {
     at_ns: u64,
     from: SocketAddr,
@@ -53,9 +53,6 @@ pub fn looks_like(start: &[u8]) -> bool {
 }
 
 /// Reads a text to its end, or until `goes_on`, which gets the number of lines so far, returns false.
-///
-/// # Errors
-/// If the input fails.
 pub fn read(
     mut input: impl BufRead,
     mut goes_on: impl FnMut(u64) -> bool,
@@ -85,7 +82,7 @@ pub fn read(
     Ok((matcher.finish(), lines))
 }
 
-/// What nfsdump says of itself, and empty lines.
+/// True for remarks of nfsdump itself, and for empty lines.
 fn is_remark(line: &str) -> bool {
     line.is_empty() || line.starts_with("XX ") || line.starts_with('#')
 }
@@ -307,7 +304,7 @@ fn call(line: &Line<'_>) -> Option<Call> {
     })
 }
 
-/// What an answer tells. Attributes behind an error may be a directory's.
+/// Decodes an answer. Attributes behind an error may be a directory's.
 fn answer(line: &Line<'_>) -> Answer {
     let fields = &line.fields;
     let done = line.status == 0;

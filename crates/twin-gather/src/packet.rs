@@ -21,12 +21,12 @@ const FRAGMENTS_NS: u64 = 60_000_000_000;
 /// at most 64 KiB each.
 const LOOK_EVERY: u32 = 1024;
 
-/// What a packet carries from one port to another.
+/// The data that a packet carries from one port to another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Carried<'a> {
-    /// The sender.
+    /// Address and port of the sender.
     pub from: SocketAddr,
-    /// The receiver.
+    /// Address and port of the receiver.
     pub to: SocketAddr,
     /// The transport with its data.
     pub data: Transport<'a>,
@@ -37,13 +37,13 @@ pub struct Carried<'a> {
 pub enum Transport<'a> {
     /// A UDP datagram, whose end may not have been captured.
     Datagram(&'a [u8]),
-    /// A TCP segment.
+    /// A segment of a TCP connection.
     Segment {
         /// The sequence number of its first byte.
         seq: u32,
-        /// It opens the connection, and `seq` counts one more than the data.
+        /// The segment opens the connection; `seq` counts one more than the data.
         syn: bool,
-        /// Its data.
+        /// The data that the segment carries.
         data: &'a [u8],
         /// Bytes of data behind them that were sent and not captured.
         missing: usize,
@@ -59,7 +59,7 @@ pub struct Dissector {
     pub foreign: u64,
 }
 
-/// Where the headers that [`etherparse`] knows begin in a packet.
+/// The place in a packet at which the headers begin that [`etherparse`] knows.
 enum Start<'a> {
     Ethernet(&'a [u8]),
     Network(EtherType, &'a [u8]),
@@ -67,7 +67,7 @@ enum Start<'a> {
 }
 
 impl<'a> Start<'a> {
-    /// By the link types of tcpdump.org.
+    /// Finds that place by the link types of tcpdump.org.
     fn of(packet: &Packet<'a>) -> Option<Start<'a>> {
         let data = packet.data;
         let word = |at: usize| Some(u16::from_be_bytes([*data.get(at)?, *data.get(at + 1)?]));
@@ -160,7 +160,7 @@ fn addresses(net: &LaxNetSlice<'_>) -> Option<(IpAddr, IpAddr, usize)> {
     }
 }
 
-/// What the payload of an IP packet carries that came in fragments.
+/// Decodes the payload of an IP packet that came in fragments.
 fn transport(from: IpAddr, to: IpAddr, number: IpNumber, payload: &[u8]) -> Option<Carried<'_>> {
     match number {
         IpNumber::UDP => Some(datagram(from, to, &UdpSlice::from_slice_lax(payload).ok()?)),

@@ -27,21 +27,21 @@ pub struct Caller {
     pub gid: u32,
 }
 
-/// A message.
+/// A message of ONC RPC, version 2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Message<'a> {
-    /// A call.
+    /// A client's call of a procedure.
     Call {
-        /// Its number.
+        /// The number by which the reply is matched to the call.
         xid: u32,
-        /// What is called.
+        /// The procedure that is called.
         target: Target,
-        /// Who calls.
+        /// The user who calls, as the client says.
         caller: Caller,
-        /// The encoded arguments.
+        /// The arguments, still encoded.
         arguments: &'a [u8],
     },
-    /// A reply.
+    /// A server's reply to a call.
     Reply {
         /// The number of its call.
         xid: u32,
@@ -55,9 +55,9 @@ pub enum Message<'a> {
 pub struct Target {
     /// The program: 100003 is NFS, 100005 MOUNT.
     pub program: u32,
-    /// Its version.
+    /// The version of the program.
     pub version: u32,
-    /// The procedure.
+    /// The number of the procedure.
     pub procedure: u32,
 }
 
@@ -130,12 +130,12 @@ fn caller(flavor: u32, body: &[u8]) -> Caller {
     (flavor == 1).then(|| system(Xdr::new(body))).flatten().unwrap_or_default()
 }
 
-/// Who talks to whom about which call.
+/// Identifies a call: its client, its server and its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct CallKey {
-    /// Client.
+    /// Address and port of the client.
     pub client: SocketAddr,
-    /// Server.
+    /// Address and port of the server.
     pub server: SocketAddr,
     /// The number of the call.
     pub xid: u32,
@@ -149,18 +149,18 @@ struct Pending<C> {
     call: Option<C>,
 }
 
-/// What a call turned out to be.
+/// The result of matching a call.
 #[derive(Debug, PartialEq, Eq)]
 pub enum CallIs<C, R> {
     /// New: its reply is waited for.
     New,
     /// New, and its reply came before.
     Answered(u64, C, R),
-    /// Sent before.
+    /// A call that was seen before: the client repeats it.
     Again,
 }
 
-/// What a reply turned out to be.
+/// The result of matching a reply.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ReplyIs<C> {
     /// The answer to this call of this time.

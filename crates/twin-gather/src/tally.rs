@@ -1,4 +1,4 @@
-//! What a capture held, what of it was used, and why the rest was not.
+//! The counts of a capture: what it contained, what of it was used, and why the rest was not.
 
 use std::collections::BTreeMap;
 
@@ -8,22 +8,22 @@ use crate::tcp::TcpCounts;
 /// The counts of a procedure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Procedure {
-    /// Different calls.
+    /// Number of calls, each counted once however often it was sent.
     pub calls: u64,
     /// Calls whose reply was captured too.
     pub answered: u64,
-    /// Those of them that the server answered with an error.
+    /// Number of answered calls that failed on the server.
     pub failed: u64,
 }
 
 /// The counts of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tally {
-    /// Packets.
+    /// Number of packets of the capture.
     pub packets: u64,
     /// Packets without UDP or TCP over IP.
     pub foreign_packets: u64,
-    /// By version of NFS and number of the procedure.
+    /// The counts by version of NFS and number of the procedure.
     pub procedures: BTreeMap<(u32, u32), Procedure>,
     /// Calls of NFS version 4, which are not read.
     pub version_4: u64,
@@ -45,7 +45,7 @@ pub struct Tally {
     pub malformed_calls: u64,
     /// Replies whose results are malformed or were not captured.
     pub malformed_replies: u64,
-    /// What the streams of TCP met.
+    /// The counts of the TCP streams.
     pub tcp: TcpCounts,
 }
 
@@ -58,7 +58,7 @@ impl Tally {
         })
     }
 
-    /// All procedures together.
+    /// The sum over all procedures.
     pub fn total(&self) -> Procedure {
         self.procedures.values().fold(Procedure::default(), |all, one| Procedure {
             calls: all.calls + one.calls,

@@ -20,7 +20,7 @@ pub const KEEP: usize = 256 << 10;
 const LONGEST: u32 = 16 << 20;
 /// The shortest: a reply with nothing in it.
 const SHORTEST: u32 = 24;
-/// Data is given up as missing when so many bytes behind it have been captured.
+/// Missing data is given up when this many bytes behind it have been captured.
 const HELD_BYTES: usize = 4 << 20;
 /// Data is given up as missing when it has not come for this time after what lies behind it, in nanoseconds:
 /// longer than the retransmission timeouts of connections that live.
@@ -31,15 +31,15 @@ const HELD_NS: u64 = 5_000_000_000;
 pub struct Segment<'a> {
     /// When it was captured, in nanoseconds.
     pub at_ns: u64,
-    /// Sender.
+    /// Address and port of the sender.
     pub from: SocketAddr,
-    /// Receiver.
+    /// Address and port of the receiver.
     pub to: SocketAddr,
     /// The sequence number of its first byte.
     pub seq: u32,
-    /// It opens the connection.
+    /// The segment opens the connection.
     pub syn: bool,
-    /// Its data, as much as was captured.
+    /// The data of the segment, as much as was captured.
     pub data: &'a [u8],
     /// Bytes behind `data` that were sent and not captured.
     pub missing: usize,
@@ -50,15 +50,15 @@ pub struct Segment<'a> {
 pub struct StreamMessage<'a> {
     /// When its last byte was captured, in nanoseconds.
     pub at_ns: u64,
-    /// Sender.
+    /// Address and port of the sender.
     pub from: SocketAddr,
-    /// Receiver.
+    /// Address and port of the receiver.
     pub to: SocketAddr,
-    /// Its bytes: perhaps not all, but without a gap.
+    /// The bytes of the message: perhaps not all, but without a gap.
     pub bytes: &'a [u8],
 }
 
-/// What was met on the way.
+/// Counts of irregular segments and of lost data.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TcpCounts {
     /// Segments whose data had all been seen before.
@@ -74,7 +74,7 @@ pub struct Streams {
     counts: TcpCounts,
 }
 
-/// Where messages go.
+/// Called with every message that is complete.
 type Take<'t> = &'t mut dyn FnMut(StreamMessage<'_>);
 
 impl Streams {
@@ -106,14 +106,14 @@ impl Streams {
         }
     }
 
-    /// What was met so far.
+    /// The counts so far.
     pub fn counts(&self) -> TcpCounts {
         self.counts
     }
 }
 
-/// Where in `data` the first message begins: at its start, if that looks like one, or where it does so
-/// beyond doubt.
+/// Finds the first message in `data`: at its start, if that looks like a message, or at a place
+/// that is one beyond doubt.
 fn first_message(data: &[u8]) -> Option<usize> {
     if let Some((mark, rest)) = data.split_first_chunk::<4>()
         && plausible_length(u32::from_be_bytes(*mark) & !LAST)
@@ -147,7 +147,7 @@ struct Stream {
     /// The position of the next byte, counted from 2^32 on so that earlier positions are numbers too.
     next: u64,
     records: Records,
-    /// By their positions.
+    /// Segments that wait for earlier ones, by their position in the stream.
     held: BTreeMap<u64, Held>,
     held_bytes: usize,
 }
@@ -179,7 +179,7 @@ impl Stream {
                 data: segment.data.to_vec(),
                 missing: segment.missing,
             };
-            // Of two that begin at the same place the longer one is kept.
+            // Of two segments that begin at the same place, the longer one is kept.
             let shorter = |old: &Held| old.data.len() + old.missing < (end - at) as usize;
             if self.held.get(&at).is_none_or(shorter) {
                 self.held_bytes += held.data.len();
@@ -273,9 +273,9 @@ struct Records {
     mark: Vec<u8>,
     /// Bytes of the fragment that are still to come.
     left: u32,
-    /// It is the last fragment of its message.
+    /// The fragment is the last one of its message.
     last: bool,
-    /// What is kept of the message so far.
+    /// The part of the message that is kept so far.
     message: Vec<u8>,
     /// Bytes of the message have been left out, so that nothing may follow.
     hole: bool,
@@ -340,7 +340,7 @@ impl Records {
         (self.left, self.last) = (len, last);
     }
 
-    /// Counts bytes of the fragment, of which there are at least so many left.
+    /// Counts `bytes` bytes of the fragment, which has at least that many left.
     fn pass(&mut self, bytes: usize, take: &mut dyn FnMut(&[u8])) {
         self.left -= bytes as u32;
         if self.left == 0 && self.last {

@@ -15,7 +15,7 @@ impl<'a> Xdr<'a> {
         Xdr { rest: message }
     }
 
-    /// What has not been read.
+    /// The bytes that have not been read.
     pub(crate) fn rest(self) -> &'a [u8] {
         self.rest
     }

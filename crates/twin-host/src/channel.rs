@@ -28,7 +28,7 @@ use crate::host::{Host, Source, Watch};
 pub const REQUEST_MOST: usize = 4096;
 /// The most bytes of an answer.
 pub const ANSWER_MOST: usize = 16 << 20;
-/// The most connections.
+/// The largest number of connections at the same time; more are refused.
 pub const SESSIONS: usize = 8;
 /// How long a client may take to read an answer, in nanoseconds.
 const SLOW_NS: u64 = 10 * SECS;
@@ -37,19 +37,19 @@ const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The conversation with one client. What it holds for that client goes when it is dropped.
 pub trait Session {
-    /// Answers one request.
+    /// Answers one request of the client.
     fn answer(&self, request: Vec<u8>) -> BoxFuture<'_, Vec<u8>>;
 }
 
 /// How long nobody is let in when the host has no descriptor for a connection.
 const PAUSE_NS: u64 = 100 * MILLIS;
-/// What the name of the memory file begins with that tells the name of the socket.
+/// The beginning of the name of the memory file that shows the name of the socket.
 const TELLTALE: &str = "twinfs-channel-";
 
 /// The serving end of a channel. The channel ends when it is dropped.
 pub struct Channel {
     listening: Rc<Listening>,
-    /// Its name tells that of the socket.
+    /// The memory file whose name shows the name of the socket.
     _telltale: OwnedFd,
 }
 
@@ -100,9 +100,6 @@ fn name_of(pid: u32) -> io::Result<String> {
 
 impl Channel {
     /// Opens a channel of this process; `make` makes the session of each client.
-    ///
-    /// # Errors
-    /// If the host refuses a descriptor.
     pub fn open(host: &Host, make: impl Fn() -> Rc<dyn Session> + 'static) -> io::Result<Channel> {
         let name = random_name()?;
         let listener = UnixListener::bind_addr(&address(&name)?)?;
@@ -124,7 +121,7 @@ impl Channel {
 
 impl Drop for Channel {
     fn drop(&mut self) {
-        // It owns itself through its watch.
+        // The listener owns itself through its watch, so removing the watch drops it.
         self.listening.watch.take();
     }
 }
@@ -164,15 +161,16 @@ impl Listening {
         Ok(())
     }
 
-    /// Lets nobody in for a while: a connection for which there is no descriptor stays where it is, and would
-    /// be reported without end.
+    /// Accepts nobody for a while: a connection for which there is no descriptor stays in the
+    /// queue, and would be reported again and again.
     fn pause(&self) {
         self.watch.take();
         let (me, rt) = (Weak::clone(&self.me), self.host.rt().clone());
         self.host.rt().spawn("channel pause", async move {
             loop {
                 rt.sleep(PAUSE_NS).await;
-                // It is gone, or it listens again; if there is no descriptor for that either, later.
+                // The listener is gone, or it listens again; if there is no descriptor for that
+                // either, it tries later.
                 if me.upgrade().is_none_or(|listening| listening.watch().is_ok()) {
                     return;
                 }

@@ -55,7 +55,8 @@ impl Clock {
     pub(crate) fn of_files(&self, ahead: i64) -> Time {
         let coarse = self.coarse();
         match self.pipe.as_ref().and_then(touched) {
-            // It is between the two clocks, unless the clock was set since `ahead` was read.
+            // The result is between the two clocks, unless the clock was set since `ahead` was
+            // read.
             Some(civil) => civil_to_time(civil, ahead).clamp(coarse, self.now().max(coarse)),
             None => coarse,
         }

@@ -26,11 +26,11 @@ pub struct Walked {
     pub system: String,
     /// The unit of its space in bytes.
     pub block_size: u32,
-    /// Its size in bytes: the end of its last place, where that is known.
+    /// Size of the file system in bytes: the end of its last place, where that is known.
     pub size: u64,
     /// When the walk began, in seconds since 1970.
     pub now_s: i64,
-    /// Its block groups, where they can be told from its kind.
+    /// The block groups of the file system, if its kind shows where they are.
     pub areas: Vec<Range<u64>>,
     /// The free ranges in bytes; `None` where the kernel does not tell.
     pub free: Option<Vec<Range<u64>>>,
@@ -38,14 +38,14 @@ pub struct Walked {
     pub files: Vec<WalkedFile>,
     /// Directory, inode and name of each name of these.
     pub names: Vec<(u64, u64, Vec<u8>)>,
-    /// What could not be read.
+    /// The files and directories that could not be read.
     pub problems: Vec<String>,
 }
 
 /// A file or directory.
 #[derive(Debug)]
 pub struct WalkedFile {
-    /// The inode number.
+    /// The inode number of the file.
     pub ino: u64,
     /// True for a directory.
     pub is_dir: bool,
@@ -53,7 +53,7 @@ pub struct WalkedFile {
     pub size: u64,
     /// The time of the last change of content.
     pub mtime_s: i64,
-    /// Where it is, in the order of its content.
+    /// The places of the file, in the order of its content.
     pub extents: Vec<Extent>,
 }
 
@@ -64,7 +64,7 @@ pub struct Extent {
     pub offset: u64,
     /// The first byte on the device.
     pub at: u64,
-    /// The length.
+    /// Length of the part in bytes.
     pub bytes: u64,
 }
 
@@ -117,11 +117,11 @@ const SYSTEMS: [(u64, &str); 8] = [
     (0x6969, "nfs"),
 ];
 
-/// The map of all files below a directory. `keep_on` is told the number of files now and then, and
-/// ends the walk by returning false.
+/// The map of all files below a directory. `keep_on` is called with the number of files now and
+/// then, and ends the walk by returning false.
 ///
 /// # Errors
-/// If the file system does not tell where files are, or the directory cannot be read.
+/// If the file system does not report where files are, or the directory cannot be read.
 pub fn map(dir: &Path, keep_on: &dyn Fn(u64) -> bool) -> Result<Walked, ExtentsError> {
     let host = |errno| ExtentsError::Host(dir.into(), errno);
     let root = open_dir(None, dir.as_os_str().as_encoded_bytes()).map_err(host)?;
@@ -165,8 +165,8 @@ pub fn map(dir: &Path, keep_on: &dyn Fn(u64) -> bool) -> Result<Walked, ExtentsE
     Ok(walked)
 }
 
-/// Block groups of ext4: as many blocks as a block has bits, which mke2fs chooses unless told
-/// otherwise. Blocks of 1 KiB have one for the boot sector before the first group.
+/// The block groups of ext4, which have as many blocks as a block has bits; mke2fs chooses this
+/// size by default. With blocks of 1 KiB, one block for the boot sector precedes the first group.
 fn ext4_groups(block_size: u32, size: u64) -> Vec<Range<u64>> {
     let group = u64::from(block_size) * u64::from(block_size) * 8;
     let first = if block_size == 1024 { 1024 } else { 0 };
@@ -346,12 +346,12 @@ struct Fiemap {
 const EXTENTS: usize = 128;
 /// FS_IOC_FIEMAP: _IOWR('f', 11, struct fiemap).
 const FS_IOC_FIEMAP: u32 = 0xc020_660b;
-/// FIEMAP_EXTENT_LAST.
+/// The flag of the last extent of a file (`FIEMAP_EXTENT_LAST`).
 const LAST: u32 = 0x1;
 /// FIEMAP_EXTENT_UNKNOWN, _DELALLOC, _NOT_ALIGNED, _DATA_INLINE, _DATA_TAIL: no place of its own.
 const NO_PLACE: u32 = 0x2 | 0x4 | 0x100 | 0x200 | 0x400;
 
-/// Where a file or directory is.
+/// The places of a file or directory.
 fn extents(file: &OwnedFd) -> rustix::io::Result<Vec<Extent>> {
     let mut found = Vec::new();
     let mut start = 0u64;
@@ -422,10 +422,11 @@ struct FsmapHead {
 const RECORDS: usize = 512;
 /// FS_IOC_GETFSMAP: _IOWR('X', 59, struct fsmap_head).
 const FS_IOC_GETFSMAP: u32 = 0xc0c0_583b;
-/// FMR_OF_SPECIAL_OWNER, and FMR_OF_LAST.
+/// The flags of an owner that is no inode (`FMR_OF_SPECIAL_OWNER`), and of the last record
+/// (`FMR_OF_LAST`).
 const SPECIAL_OWNER: u32 = 0x10;
 const LAST_RECORD: u32 = 0x20;
-/// FMR_OWN_FREE.
+/// The special owner of free space (`FMR_OWN_FREE`).
 const OWN_FREE: u64 = 1;
 
 /// The space of a file system.

@@ -1,9 +1,9 @@
 //! The flight recorder: records everything that enters the core of a mounted run.
 //!
 //! The host reports events to it ([`FlightLog`]), and the wrapper that computes the digest reports
-//! device requests ([`DeviceLog`]) with the kind of bytes that each one reads. If the log can no
-//! longer be written, recording ends, whoever asked for it is told, the error is kept, and the run
-//! continues.
+//! device requests ([`DeviceLog`]) with the class of the bytes that each one reads. If the log can
+//! no longer be written, recording ends, the recording's owner is called, the error is kept, and
+//! the run continues.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -29,7 +29,7 @@ pub struct FlightRecorder<W: Write> {
     classes: RefCell<BTreeMap<u64, Class>>,
 }
 
-/// Who is told that a recording has ended before its time.
+/// Called when a recording has ended early because of an error.
 type OnEnd<W> = Box<dyn FnOnce(Ended<W>)>;
 
 struct Begin<W> {
@@ -98,7 +98,7 @@ impl<W: Write> FlightRecorder<W> {
             self.park(now, civil);
         }
         self.write(|writer| writer.digest(digest));
-        // What does not fit is found before the log is closed, so that its end is sound.
+        // A full disk shows here, before the log is closed, so that the end of the log is sound.
         self.flush();
         if let Some(error) = self.error.take() {
             return Err(error);

@@ -186,9 +186,6 @@ impl Host {
     }
 
     /// Asks `source` for events whenever `fd` is readable.
-    ///
-    /// # Errors
-    /// If the descriptor cannot be waited for.
     pub fn watch(&self, fd: Rc<OwnedFd>, source: Rc<dyn Source>) -> io::Result<Watch> {
         let watched = Watched { source, fd: Rc::clone(&fd), ready: true, armed: false };
         let key = self.core.sources.borrow_mut().insert(watched);
@@ -206,11 +203,8 @@ impl Host {
         (self.core.completions.get(), unfinished)
     }
 
-    /// Starts a thread that ends the process if this thread computes without end. It runs until the
-    /// guard is dropped.
-    ///
-    /// # Errors
-    /// If the thread cannot be started.
+    /// Starts a thread that ends the process if this thread computes for too long without an end.
+    /// It runs until the guard is dropped.
     pub fn guard(&self, words: &Words) -> io::Result<Guard> {
         Guard::start(Arc::clone(&self.core.pulse), words)
     }

@@ -18,7 +18,7 @@ const LEAST_STACK: u64 = 1 << 20;
 /// Addresses beside memory that is used: the program, libraries, stacks of threads, and what the C
 /// library sets apart for its heaps.
 const ADDRESSES_BESIDE: u64 = 512 << 20;
-/// Of these, what counts as data: stacks of threads.
+/// Memory that counts as data besides: stacks of threads.
 const DATA_BESIDE: u64 = 64 << 20;
 
 /// Takes as much as this process may have. `memory` is what it will use, in bytes.
@@ -26,7 +26,8 @@ const DATA_BESIDE: u64 = 64 << 20;
 /// # Errors
 /// The first limit that would end it, with the remedy.
 pub fn take_limits(memory: u64) -> Result<(), String> {
-    // Those that are only raised: what exceeds them is an error that is told, and ends nothing.
+    // These limits are only raised: exceeding one of them gives an error and does not end the
+    // process.
     for resource in [Resource::Fsize, Resource::Memlock, Resource::Nproc] {
         raised(resource, None);
     }
@@ -63,7 +64,7 @@ pub fn file_size_limit() -> Option<u64> {
     getrlimit(Resource::Fsize).current
 }
 
-/// What to do about a limit on the size of files.
+/// The remedy for a limit on the size of files.
 pub(crate) const FILE_SIZE_REMEDY: &str = "start it from a shell without that limit (`ulimit -f \
     unlimited`; a hard limit can only be raised by root: `prlimit --fsize=unlimited --pid $$`)";
 
@@ -87,7 +88,7 @@ fn raised(resource: Resource, enough: Option<u64>) -> Option<u64> {
     if is_enough(there.current) {
         return there.current;
     }
-    // Where the hard limit is in the way, only the superuser may lift it.
+    // Only the superuser may lift a hard limit.
     let maximum = if is_enough(there.maximum) { there.maximum } else { enough };
     let lifted = Rlimit { current: enough.or(maximum), maximum };
     if setrlimit(resource, lifted).is_err() {

@@ -15,11 +15,11 @@
 #[cfg(target_env = "gnu")]
 const KEEP_UP_TO: libc::c_int = 32 << 20;
 
-/// Makes this whole process keep freed buffers for reuse, at most so many bytes of them beside large
-/// ones, which the host keeps itself. It has no effect if the C library is not glibc.
+/// Makes this whole process keep at most `most_bytes` of freed buffers for reuse, besides large
+/// ones, which the host keeps itself. Has no effect if the C library is not glibc.
 ///
-/// All threads share one heap. One thread does nearly all the work, and each further heap would keep
-/// what its thread has freed, beside what was promised.
+/// All threads share one heap. One thread does nearly all the work, and each further heap would
+/// keep what its thread has freed, in excess of `most_bytes`.
 pub fn keep_freed_buffers(most_bytes: usize) {
     let _keep_free = libc::c_int::try_from(most_bytes).unwrap_or(libc::c_int::MAX);
     #[cfg(target_env = "gnu")]

@@ -16,7 +16,7 @@ use twin_rt::{Sender, oneshot};
 
 use crate::host::{Host, Source};
 
-/// Offloaded work panicked, which is a bug. Who awaits it is told, and goes on.
+/// Offloaded work panicked, which is a bug. The task that awaits it gets this error and goes on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkPanicked(String);
 

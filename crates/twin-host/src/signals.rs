@@ -146,9 +146,6 @@ impl Source for Queue {
 
 impl Signals {
     /// SIGTERM, SIGINT and SIGQUIT, whose senders want an end, and SIGHUP unless it is ignored.
-    ///
-    /// # Errors
-    /// If the host refuses a descriptor.
     pub fn listen_for_stop(host: &Host) -> io::Result<Signals> {
         let mut signals = vec![libc::SIGTERM, libc::SIGINT, libc::SIGQUIT];
         signals.extend(Some(libc::SIGHUP).filter(|&s| !is_ignored(s)));

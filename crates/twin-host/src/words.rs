@@ -25,7 +25,7 @@ pub enum Grade {
     Error = 3,
     /// The administrator should act.
     Warning = 4,
-    /// For information.
+    /// A message that informs, about nothing bad.
     Notice = 5,
 }
 

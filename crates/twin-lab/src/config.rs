@@ -137,7 +137,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "disk",
-            "disk model",
+            "the disk, by the name of its model",
             Unit::Name("disk", || model::REGISTRY.names().collect()),
             |c| (&mut c.disk).into(),
         ),
@@ -146,7 +146,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "queue",
-            "order of disk requests",
+            "order in which waiting disk requests are served; sorting helps disks that rotate",
             Unit::Name("queue", || queue::REGISTRY.names().collect()),
             |c| (&mut c.queue).into(),
         ),
@@ -198,7 +198,8 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Mechanical,
         Key::new(
             "ncq",
-            "commands that a disk accepts at once and orders itself, or own",
+            "commands that a disk accepts and orders itself, or own; 1 switches that off, \
+             drives have 32",
             Unit::number(1, 256),
             |c| (&mut c.ncq).into(),
         ),
@@ -310,7 +311,8 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "inodes",
-            "inodes kept in memory beyond those in use",
+            "inodes kept in memory beyond those in use; fewer than the workload has cost \
+             reads",
             Unit::number(0, 1 << 32),
             |c| (&mut c.settings.cached_inodes).into(),
         ),
@@ -354,15 +356,19 @@ const KEYS: &[(Needs, Key<Config>)] = &[
     ),
     (
         Needs::Nothing,
-        Key::new("cache", "bytes of the block cache", ANY_BYTES, |c| {
-            (&mut c.settings.cache_bytes).into()
-        }),
+        Key::new(
+            "cache",
+            "bytes of the block cache; below the working set of the workload reads become \
+             frequent",
+            ANY_BYTES,
+            |c| (&mut c.settings.cache_bytes).into(),
+        ),
     ),
     (
         Needs::Nothing,
         Key::own(
             "replacement",
-            "choice of the clean block to evict",
+            "policy that chooses the clean block to evict",
             "a policy, listed below",
             |c, text| {
                 c.settings.replacement = twin_cache::replacement::for_cache(text)?.name.into();
@@ -375,7 +381,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "flush",
-            "when dirty blocks are written",
+            "policy that decides which dirty blocks are written back and when",
             Unit::Name("flush policy", || twin_cache::flush::REGISTRY.names().collect()),
             |c| (&mut c.settings.flush).into(),
         ),
@@ -384,7 +390,8 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "flush-age",
-            "age at which dirty blocks are written, in milliseconds unless it has a unit",
+            "age at which dirty blocks are written, in milliseconds unless it has a unit; 1s \
+             to 30s are sensible: longer saves writes, and a crash loses more",
             Unit::MILLISECONDS,
             |c| (&mut c.settings.flush_age_ns).into(),
         ),
@@ -412,7 +419,8 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "nvram-reported",
-            "data leaves that memory once the device has reported its write, durable or not",
+            "data leaves that memory when the device has reported its write, whether it is \
+             durable or not",
             Unit::YesNo,
             |c| (&mut c.settings.nvram_until_reported).into(),
         ),
@@ -421,7 +429,8 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "read-ahead",
-            "bytes read ahead of a sequential reader",
+            "bytes read ahead of a sequential reader; 128K to 2M are sensible: more may fill \
+             the cache with unused blocks",
             Unit::bytes(0, u32::MAX as u64),
             |c| (&mut c.settings.read_ahead_bytes).into(),
         ),
@@ -430,7 +439,8 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "file-types",
-            "files are as their attributes say: media is read ahead at its rate, a file may have its own policy",
+            "treat files as their attributes say: media is read ahead at its rate, a file \
+             may have its own policy",
             Unit::YesNo,
             |c| (&mut c.settings.file_types).into(),
         ),

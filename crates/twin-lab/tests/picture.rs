@@ -1,4 +1,4 @@
-//! The picture of a result in the README: two logs that are cleaned, drawn by `compare --html`.
+//! The picture of a result in docs/comparisons.md: two logs that are cleaned, drawn by `compare --html`.
 
 use std::path::Path;
 

@@ -63,30 +63,45 @@ const MAKING: &[Key<LfsConfig>] = &[
             Profile::Modern => "modern".into(),
         },
     ),
-    Key::new("block", "bytes of a block", Unit::bytes(0, u32::MAX as u64), |c| {
-        (&mut c.mkfs.block_size).into()
-    }),
-    Key::new("frag", "bytes of a fragment", Unit::bytes(0, u32::MAX as u64), |c| {
-        (&mut c.mkfs.frag_size).into()
-    }),
-    Key::new("segment", "bytes of a segment", Unit::bytes(0, u32::MAX as u64), |c| {
-        (&mut c.mkfs.segment_size).into()
-    }),
-    Key::new("minfree", "how much of the space is kept free", Unit::Percent(50), |c| {
-        (&mut c.mkfs.minfree).into()
-    }),
+    Key::new(
+        "block",
+        "bytes of a block, 1K to 64K; larger blocks need less metadata and waste more \
+         space in small files",
+        Unit::bytes(0, u32::MAX as u64),
+        |c| (&mut c.mkfs.block_size).into(),
+    ),
+    Key::new(
+        "frag",
+        "bytes of a fragment, the unit of space; a block has 1 to 8",
+        Unit::bytes(0, u32::MAX as u64),
+        |c| (&mut c.mkfs.frag_size).into(),
+    ),
+    Key::new(
+        "segment",
+        "bytes of a segment; 512K to 8M are usual: larger ones need fewer seeks, and \
+         cleaning them needs more free space",
+        Unit::bytes(0, u32::MAX as u64),
+        |c| (&mut c.mkfs.segment_size).into(),
+    ),
+    Key::new(
+        "minfree",
+        "share of the space that is kept free; 5% to 20% are sensible: more makes \
+         cleaning cheaper",
+        Unit::Percent(50),
+        |c| (&mut c.mkfs.minfree).into(),
+    ),
 ];
 
 const OPENING: &[Key<LfsConfig>] = &[
     Key::new(
         "victim",
-        "which segment the cleaner takes first",
+        "policy that chooses the segment to clean next",
         Unit::Name("victim policy", || victim::REGISTRY.names().collect()),
         |c| (&mut c.lfs.victim).into(),
     ),
     Key::new(
         "placement",
-        "which blocks are written together",
+        "policy that chooses the blocks to write together",
         Unit::Name("placement policy", || {
             let mountable = placement::REGISTRY.iter().filter(|entry| entry.is_mountable());
             mountable.map(|entry| entry.name).collect()
@@ -95,43 +110,63 @@ const OPENING: &[Key<LfsConfig>] = &[
     ),
     Key::new(
         "when",
-        "when the cleaner works although no operation waits for it",
+        "policy that decides when the cleaner works although no operation waits for it",
         Unit::Name("policy of when to clean", || trigger::REGISTRY.names().collect()),
         |c| (&mut c.lfs.when).into(),
     ),
-    Key::new("clean-step", "bytes of its requests then", Unit::bytes(4096, 1 << 20), |c| {
-        (&mut c.lfs.clean_step_bytes).into()
-    }),
-    Key::new("background-cleaning", "the cleaner works on its own", Unit::YesNo, |c| {
-        (&mut c.lfs.background_cleaning).into()
-    }),
+    Key::new(
+        "clean-step",
+        "bytes of a request of the background cleaner; larger ones clean faster, and \
+         operations wait longer behind them",
+        Unit::bytes(4096, 1 << 20),
+        |c| (&mut c.lfs.clean_step_bytes).into(),
+    ),
+    Key::new(
+        "background-cleaning",
+        "the cleaner works in the background, not only when an operation needs space",
+        Unit::YesNo,
+        |c| (&mut c.lfs.background_cleaning).into(),
+    ),
     Key::new(
         "checkpoint-segments",
-        "segments written between checkpoints",
+        "segments written between checkpoints; more save writes and make recovery longer",
         Unit::number(0, u32::MAX as u64),
         |c| (&mut c.lfs.checkpoint_segments).into(),
     ),
-    Key::new("checkpoint-age", "the longest time between checkpoints", Unit::SECONDS, |c| {
-        (&mut c.lfs.checkpoint_age_ns).into()
-    }),
+    Key::new(
+        "checkpoint-age",
+        "the longest time between checkpoints; longer saves writes and makes recovery \
+         longer",
+        Unit::SECONDS,
+        |c| (&mut c.lfs.checkpoint_age_ns).into(),
+    ),
     Key::new(
         "in-flight",
-        "bytes of log writes under way at the most",
+        "most bytes of log writes under way; more keeps a fast device busy, and an fsync \
+         waits longer",
         Unit::bytes(0, 1 << 40),
         |c| (&mut c.lfs.in_flight_bytes).into(),
     ),
     Key::new(
         "eager-indirect",
-        "indirect blocks go with every log write, as in 4.4BSD",
+        "write indirect blocks with every log write, as 4.4BSD does, not with \
+         checkpoints only",
         Unit::YesNo,
         |c| (&mut c.lfs.eager_indirect).into(),
     ),
-    Key::new("writers-wait", "writers wait while the log is being written", Unit::YesNo, |c| {
-        (&mut c.lfs.writers_wait).into()
-    }),
-    Key::new("lazy-fsync", "fsync does not wait for what it writes", Unit::YesNo, |c| {
-        (&mut c.lfs.lazy_fsync).into()
-    }),
+    Key::new(
+        "writers-wait",
+        "let writers wait while the log is being written, as 4.4BSD does",
+        Unit::YesNo,
+        |c| (&mut c.lfs.writers_wait).into(),
+    ),
+    Key::new(
+        "lazy-fsync",
+        "fsync returns before its data is durable, for comparisons only: a crash loses \
+         synced data",
+        Unit::YesNo,
+        |c| (&mut c.lfs.lazy_fsync).into(),
+    ),
 ];
 
 impl LayoutConfig for LfsConfig {

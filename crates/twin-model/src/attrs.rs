@@ -34,7 +34,7 @@ impl ModelFs {
     ) -> Result<Reply> {
         let attr = &self.inode(ino)?.attr;
         perm::may_open(attr, &call.request.cred, read, write, truncate)?;
-        // On devices and FIFOs cutting means nothing.
+        // Devices and FIFOs cannot be truncated, so O_TRUNC does nothing there.
         if truncate && attr.kind() == mode::REGULAR {
             self.set_size(call, ino, 0);
             perm::after_write(&mut self.edit(ino).attr, &call.request.cred, call.now);

@@ -40,7 +40,7 @@ impl Grain {
     }
 }
 
-/// A file's blocks.
+/// The blocks of one file by number; a missing one is a hole.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Content {
     blocks: BTreeMap<u64, Block>,

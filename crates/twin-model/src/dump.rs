@@ -18,7 +18,7 @@ use twin_fs::{
 /// The inode to which a name leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DumpNode {
-    /// The attributes.
+    /// The attributes of the inode.
     pub attr: Attr,
     /// A symbolic link's target.
     pub target: Option<Box<[u8]>>,
@@ -37,16 +37,16 @@ pub struct Dump {
     pub nodes: BTreeMap<Box<[u8]>, DumpNode>,
 }
 
-/// What counts as a difference. Used space and the size of directories never count.
+/// The properties that are compared. Used space and the size of directories never are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compare {
     /// Times of access, modification, change and birth.
     pub times: bool,
     /// Sizes of regular files, and their content.
     pub content: bool,
-    /// Extended attributes.
+    /// Whether extended attributes are compared.
     pub xattrs: bool,
-    /// Inode numbers.
+    /// Whether inode numbers are compared.
     pub inos: bool,
 }
 
@@ -59,9 +59,9 @@ impl Default for Compare {
 /// A tree could not be walked: an operation failed, or replies contradict each other.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DumpError {
-    /// Where.
+    /// The path at which the walk failed.
     pub path: Box<[u8]>,
-    /// Why.
+    /// The error of the operation.
     pub error: FsError,
 }
 

@@ -59,7 +59,7 @@ use twin_fs::{
     Timestamp, VolumeStat, mode,
 };
 
-/// What a model is told about the volume that it stands for.
+/// The properties of the volume that a model stands for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Bytes of a block: the grain of stamps, holes and `Attr::blocks`.
@@ -149,7 +149,7 @@ struct Slot {
     place: u64,
 }
 
-/// What all steps of one request share.
+/// The context of one request, which all its steps share.
 struct Call<'a> {
     request: &'a Request,
     now: Timestamp,
@@ -181,7 +181,7 @@ impl ModelFs {
         }
     }
 
-    /// What it was told about its volume.
+    /// The properties of the volume that the model stands for.
     pub fn settings(&self) -> &Settings {
         &self.settings
     }
@@ -312,7 +312,7 @@ impl ModelFs {
         }
     }
 
-    /// What an inode is, if it exists.
+    /// The inode with this number, if it exists.
     pub fn node(&self, ino: Ino) -> Option<DumpNode> {
         self.inodes.get(&ino).map(|inode| self.dump_node(inode))
     }
@@ -345,7 +345,7 @@ impl ModelFs {
         all.into_iter().filter(|ino| !self.has_same(before, *ino)).collect()
     }
 
-    /// True if a number stands in for one that no reply has told yet.
+    /// True if `ino` stands for an inode number that no reply has shown yet.
     pub fn is_stand_in(ino: Ino) -> bool {
         ino >= PROVISIONAL
     }

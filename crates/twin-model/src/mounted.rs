@@ -19,7 +19,7 @@ impl Mounted {
         Mounted { rt, model: RefCell::new(model) }
     }
 
-    /// The state now.
+    /// A copy of the present state.
     pub fn snapshot(&self) -> ModelFs {
         self.model.borrow().clone()
     }

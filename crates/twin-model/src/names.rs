@@ -9,9 +9,9 @@ use twin_fs::{
     Attr, DirEntry, FsError, Ino, LookupEntry, Name, RenameMode, Reply, Result, Timestamp, mode,
 };
 
-/// What the existing names of a listing cost in a reply, beside the name rounded up to 8.
+/// Bytes of an entry in the reply to a listing, beside the name rounded up to 8.
 const ENTRY_COST: usize = 24;
-/// And with attributes.
+/// Bytes of an entry in a listing with attributes.
 const PLUS_COST: usize = 128;
 
 impl ModelFs {

@@ -17,7 +17,7 @@ pub enum NfsBug {
     FilesNotDurable,
     /// A stable write is not made durable.
     StableWriteIsNot,
-    /// COMMIT does nothing.
+    /// COMMIT answers without making anything durable.
     CommitDoesNothing,
     /// The device's flushes do not do what they say: nothing, or too late.
     FlushLies,
@@ -44,7 +44,7 @@ pub enum NfsBug {
 }
 
 impl NfsBug {
-    /// All of them.
+    /// All faults that can be planted.
     pub const ALL: [NfsBug; 19] = [
         NfsBug::VerifierStays,
         NfsBug::LossNotReported,

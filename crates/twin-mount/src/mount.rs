@@ -176,7 +176,7 @@ fn prepare(request: &MountRequest) -> Result<(&'static dyn LayoutKind, Option<Tr
         ("--flight", &request.flight),
         ("--status", &request.status),
         ("--log-file", &request.log_file),
-        ("--observed", &request.observed),
+        ("--observe-file", &request.observed),
     ];
     for (option, path) in others {
         let Some(path) = path else { continue };

@@ -232,7 +232,7 @@ impl ObservedFile {
                 if let Ok(done) = offload(&host, move || locked(&lines).add(&rows))
                     && let Err(why) = done.await
                 {
-                    words.say(Grade::Error, &format!("--observed: {why}: figures are missing"));
+                    words.say(Grade::Error, &format!("--observe-file: {why}: figures are missing"));
                 }
             }
         });

@@ -53,15 +53,12 @@ impl fmt::Debug for Address {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     base: Address,
-    /// Of the 128 bits of an address.
+    /// How many of the 128 bits of an address the network fixes.
     bits: u8,
 }
 
 impl Network {
     /// Reads `192.0.2.0/24`, `2001:db8::/32`, or an address alone.
-    ///
-    /// # Errors
-    /// In words, if the text is neither.
     pub fn parse(text: &str) -> Result<Network, String> {
         let (ip, bits) = match text.split_once('/') {
             Some((ip, bits)) => (ip, Some(bits)),

@@ -10,7 +10,7 @@ pub const ATTR_LEN: usize = 84;
 /// The attributes that tell a client whether a file has changed (`wcc_attr`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Before {
-    /// Length in bytes.
+    /// Length of the file in bytes.
     pub size: u64,
     /// Last change of content.
     pub mtime: Timestamp,
@@ -88,7 +88,7 @@ fn time(out: &mut Writer, time: Timestamp) {
     }
 }
 
-/// Reads a time.
+/// Reads a time, which has 32-bit seconds and nanoseconds.
 pub fn read_time(r: &mut Reader<'_>) -> Result<Timestamp, Garbage> {
     let (secs, nanos) = (r.u32()?, r.u32()?);
     if nanos >= 1_000_000_000 { Err(Garbage) } else { Ok(Timestamp { secs: secs.into(), nanos }) }
@@ -114,9 +114,6 @@ pub fn attributes(out: &mut Writer, volume: u64, attr: &Attr) {
 }
 
 /// Reads the attributes of a file: what [`attributes`] wrote.
-///
-/// # Errors
-/// If they are not attributes.
 pub fn read_attributes(r: &mut Reader<'_>) -> Result<Attr, Garbage> {
     let kind = kind_of(r.u32()?).ok_or(Garbage)?;
     let permissions = r.u32()? & mode::PERMISSIONS;
@@ -151,9 +148,6 @@ pub fn wcc(out: &mut Writer, volume: u64, wcc: &Wcc) {
 }
 
 /// Reads weak cache consistency data.
-///
-/// # Errors
-/// If it is not that.
 pub fn read_wcc(r: &mut Reader<'_>) -> Result<Wcc, Garbage> {
     let before =
         r.optional(|r| Ok(Before { size: r.u64()?, mtime: read_time(r)?, ctime: read_time(r)? }))?;
@@ -161,9 +155,6 @@ pub fn read_wcc(r: &mut Reader<'_>) -> Result<Wcc, Garbage> {
 }
 
 /// Reads the attributes that a client wants to set (`sattr3`).
-///
-/// # Errors
-/// If they are not that.
 pub fn read_settings(r: &mut Reader<'_>) -> Result<SetAttr, Garbage> {
     let mode = r.optional(Reader::u32)?.map(|mode| mode & mode::PERMISSIONS);
     let (uid, gid) = (r.optional(Reader::u32)?, r.optional(Reader::u32)?);

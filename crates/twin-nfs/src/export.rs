@@ -18,7 +18,7 @@ const FREE_PORT: u16 = 1024;
 /// Where a call comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Peer {
-    /// The client's address.
+    /// The address from which the client calls.
     pub address: Address,
     /// The port of its connection.
     pub port: u16,
@@ -38,12 +38,12 @@ impl Peer {
 pub enum Squash {
     /// None: clients are believed.
     Nothing,
-    /// The superuser.
+    /// The superuser, from whatever machine.
     Root,
     /// The superuser, unless the call comes from a privileged port of this machine, which only its
     /// superuser can open.
     FarRoot,
-    /// All.
+    /// All users of clients.
     All,
 }
 
@@ -89,7 +89,7 @@ pub struct Export {
     pub volume: usize,
     /// The names that lead from the volume's root to the exported directory.
     pub below: Vec<Box<[u8]>>,
-    /// Who may do what.
+    /// The rules on who may do what.
     pub rules: Rules,
 }
 

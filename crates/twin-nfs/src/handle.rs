@@ -25,11 +25,11 @@ pub struct Keys {
 /// A file handle, decoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle {
-    /// The volume's number.
+    /// The number of the volume among those of the server.
     pub volume: u64,
     /// The number of the export through which the client came.
     pub export: u32,
-    /// The inode.
+    /// The inode number of the file on that volume.
     pub ino: Ino,
     /// The generation of the inode number.
     pub generation: u32,

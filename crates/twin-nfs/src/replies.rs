@@ -22,7 +22,7 @@ const REPLIES_MAX: usize = 8192;
 /// and data that are long.
 const HEAD_BYTES: usize = 512;
 
-/// What a repeated call has in common with the first one.
+/// The parts of a call by which a repetition is recognized.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct CallKey {
     address: Address,
@@ -35,13 +35,13 @@ enum Entry {
     Done(Rc<[u8]>),
 }
 
-/// What is known of a call.
+/// The state of a call that was seen before.
 pub(crate) enum Known {
     /// Nothing: it must be executed, and [`ReplyCache::finish`] called.
     New,
-    /// It is being executed: the reply is there after this event.
+    /// The call is being executed: its reply exists after this event.
     Running(Rc<Event>),
-    /// Its reply.
+    /// The call was executed; its reply is sent again.
     Done(Rc<[u8]>),
 }
 

@@ -13,12 +13,12 @@ const GROUPS_MAX: u32 = 16;
 /// The longest name of a client's machine in an AUTH_SYS credential.
 const MACHINE_MAX: usize = 255;
 
-/// Flavors of credentials.
+/// The flavor of credentials that name no user.
 pub const AUTH_NONE: u32 = 0;
-/// See [`AUTH_NONE`].
+/// The flavor of credentials that name a user and groups by number.
 pub const AUTH_SYS: u32 = 1;
 
-/// Who a client says it is.
+/// The user that a client claims to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
     /// Nobody in particular (AUTH_NONE).
@@ -26,11 +26,11 @@ pub enum Caller {
     /// A user of the client's machine (AUTH_SYS), which the server believes as far as the rules of
     /// an export say.
     User {
-        /// User id.
+        /// The number of the user.
         uid: u32,
-        /// Primary group.
+        /// The number of the primary group.
         gid: u32,
-        /// Supplementary groups.
+        /// The numbers of the supplementary groups.
         groups: Vec<u32>,
     },
 }
@@ -40,13 +40,13 @@ pub enum Caller {
 pub struct Call {
     /// The number by which the client recognizes the reply.
     pub xid: u32,
-    /// The program.
+    /// The number of the program.
     pub program: u32,
     /// The version of the program.
     pub version: u32,
-    /// The procedure.
+    /// The number of the procedure.
     pub procedure: u32,
-    /// The client's user.
+    /// The user of the client, from the credentials.
     pub caller: Caller,
     /// The byte of the record at which the arguments begin.
     pub args_at: usize,
@@ -194,9 +194,6 @@ pub fn call(xid: u32, (program, version, procedure): (u32, u32, u32), caller: &C
 }
 
 /// The number of a reply, and its results if the call was executed.
-///
-/// # Errors
-/// If it is no reply.
 pub fn parse_reply(record: &[u8]) -> Result<(u32, Option<Reader<'_>>), Garbage> {
     let mut r = Reader::new(record);
     let xid = r.u32()?;

@@ -26,10 +26,7 @@ impl<'a> Reader<'a> {
         self.at
     }
 
-    /// The next `len` bytes, without their padding, which is skipped.
-    ///
-    /// # Errors
-    /// If there are not so many.
+    /// The next `len` bytes; their padding is skipped.
     pub fn fixed(&mut self, len: usize) -> Result<&'a [u8], Garbage> {
         let padded = len.checked_next_multiple_of(4).ok_or(Garbage)?;
         let end = self.at.checked_add(padded).ok_or(Garbage)?;
@@ -39,18 +36,12 @@ impl<'a> Reader<'a> {
     }
 
     /// An unsigned integer.
-    ///
-    /// # Errors
-    /// If the packet ends.
     pub fn u32(&mut self) -> Result<u32, Garbage> {
         let bytes = self.fixed(4)?;
         bytes.try_into().map(u32::from_be_bytes).map_err(|_| Garbage)
     }
 
     /// An unsigned integer of eight bytes ("hyper").
-    ///
-    /// # Errors
-    /// If the packet ends.
     pub fn u64(&mut self) -> Result<u64, Garbage> {
         let bytes = self.fixed(8)?;
         bytes.try_into().map(u64::from_be_bytes).map_err(|_| Garbage)
@@ -78,9 +69,6 @@ impl<'a> Reader<'a> {
     }
 
     /// A value that a flag announces.
-    ///
-    /// # Errors
-    /// As for the flag and the value.
     pub fn optional<T>(
         &mut self,
         read: impl FnOnce(&mut Self) -> Result<T, Garbage>,
@@ -89,9 +77,6 @@ impl<'a> Reader<'a> {
     }
 
     /// Checks that the whole packet was read.
-    ///
-    /// # Errors
-    /// If something follows.
     pub fn end(&self) -> Result<(), Garbage> {
         if self.at == self.bytes.len() { Ok(()) } else { Err(Garbage) }
     }
@@ -109,7 +94,7 @@ impl Writer {
         Writer { bytes }
     }
 
-    /// The packet.
+    /// The bytes that were written so far.
     pub fn into_bytes(self) -> Vec<u8> {
         self.bytes
     }
@@ -140,7 +125,7 @@ impl Writer {
         self.bytes[at..at + 4].copy_from_slice(&value.to_be_bytes());
     }
 
-    /// An unsigned integer.
+    /// Writes an unsigned integer of 32 bits.
     pub fn u32(&mut self, value: u32) {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
@@ -150,7 +135,7 @@ impl Writer {
         self.bytes.extend_from_slice(&value.to_be_bytes());
     }
 
-    /// A truth value.
+    /// Writes a truth value, which takes 32 bits.
     pub fn flag(&mut self, value: bool) {
         self.u32(u32::from(value));
     }

@@ -1,5 +1,5 @@
-//! The reproduction of the papers: the table of 1994 comes out as well as is said, the README says
-//! the tallies of the golden table, the runs behind the figures stay those of the golden table, and
+//! The reproduction of the papers: the table of 1994 comes out as well as is said, docs/status.md
+//! has the tallies of the golden table, the runs behind the figures stay those of the golden table, and
 //! pages are self-contained.
 
 use std::fmt::Write as _;
@@ -29,20 +29,20 @@ fn the_table_of_1994_comes_out() {
 }
 
 /// The tallies of all papers; a run takes minutes, so `cargo xtask referee` compares them with those
-/// of a run, and this test with those of the README.
+/// of a run, and this test with those of docs/status.md.
 fn tallies() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/tally.txt");
     std::fs::read_to_string(path).unwrap()
 }
 
 #[test]
-fn the_readme_has_the_tallies_of_the_golden_table() {
-    let readme = concat!(env!("CARGO_MANIFEST_DIR"), "/../../README.md");
-    let readme = std::fs::read_to_string(readme).unwrap();
+fn the_status_page_has_the_tallies_of_the_golden_table() {
+    let status = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/status.md");
+    let status = std::fs::read_to_string(status).unwrap();
     let tallies = tallies();
     assert_eq!(tallies.lines().count(), 5);
     for line in tallies.lines() {
-        assert!(readme.contains(line), "README.md lacks: {line}");
+        assert!(status.contains(line), "docs/status.md lacks: {line}");
     }
 }
 

@@ -20,9 +20,10 @@ use crate::{Driver, EventDigest, Nanos, Rng, Time};
 /// The order in which ready tasks run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// In the order in which they became ready.
+    /// Ready tasks run in the order in which they became ready.
     Fifo,
-    /// In a random order drawn from the run's seed, with extra yields at [`Rt::maybe_yield`].
+    /// Ready tasks run in a random order, drawn from the run's seed, with extra yields at
+    /// [`Rt::maybe_yield`].
     Shuffled,
     /// As [`Shuffled`](Order::Shuffled). In addition, wherever an operation may have to wait for a
     /// lock, a device or a block, other tasks may run first even if there is nothing to wait for.

@@ -31,7 +31,7 @@ impl SettingsError {
         SettingsError(format!("there is no {what} called {name:?};{near} choose one of: {known}"))
     }
 
-    /// The same error, with the place where it was found in front.
+    /// Returns the same error with a place in front of its message.
     #[must_use]
     pub fn within(self, place: &str) -> SettingsError {
         SettingsError(format!("{}: {}", shortened(place), self.0))

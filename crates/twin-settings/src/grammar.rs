@@ -22,10 +22,10 @@ use crate::error::shortened;
 /// How deep parentheses may nest.
 pub const DEEPEST: usize = 32;
 
-/// One setting: `key=value`.
+/// One setting, split at its first `=`: `key=value`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Setting<'a> {
-    /// The key.
+    /// The name before the `=`.
     pub key: &'a str,
     /// The value, as it was written.
     pub value: &'a str,
@@ -112,9 +112,6 @@ fn inside(text: &str) -> Option<&str> {
 
 /// Checks that the parentheses of a text do not nest deeper than [`DEEPEST`], whether they match or
 /// not. For code that divides texts by itself.
-///
-/// # Errors
-/// If they do.
 pub fn check_depth(text: &str) -> Result<(), SettingsError> {
     let mut depth = 0_usize;
     for letter in text.bytes() {

@@ -15,11 +15,11 @@ pub enum Slot<'a> {
     Usize(&'a mut usize),
     /// A number of 64 bits, or `None` (written `own`), with which the component chooses it.
     Optional(&'a mut Option<u64>),
-    /// As `Optional`, with 32 bits.
+    /// As `Optional`, with a number of 32 bits.
     Optional32(&'a mut Option<u32>),
-    /// A decimal number.
+    /// A decimal number, such as `0.8`.
     F64(&'a mut f64),
-    /// Yes or no.
+    /// A switch, written `yes` or `no`.
     Bool(&'a mut bool),
     /// A name, or other text.
     Text(&'a mut String),
@@ -59,9 +59,9 @@ pub enum Unit {
     Percent(u64),
     /// A decimal number in this range.
     Decimal(f64, f64),
-    /// Yes or no.
+    /// A switch: `yes` or `no`.
     YesNo,
-    /// One of several names: the word for what they name, and the names.
+    /// One of several names. The word says what the names are, such as "policy".
     Name(&'static str, fn() -> Vec<&'static str>),
     /// A text; the form is shown in the help.
     Text(&'static str),

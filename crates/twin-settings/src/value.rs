@@ -110,9 +110,6 @@ pub fn nanos_text(ns: u64) -> String {
 }
 
 /// Parses a percentage, which is a whole number.
-///
-/// # Errors
-/// If the text is not a percentage.
 pub fn percent(text: &str) -> Result<u64, SettingsError> {
     number(text.strip_suffix('%').unwrap_or(text))
         .map_err(|_| SettingsError::new(format!("{text:?} is not a percentage: write it as 80%")))
@@ -128,9 +125,6 @@ pub fn decimal(text: &str) -> Result<f64, SettingsError> {
 }
 
 /// Parses `yes` or `no`.
-///
-/// # Errors
-/// If the text is neither.
 pub fn yes_no(text: &str) -> Result<bool, SettingsError> {
     match text {
         "yes" => Ok(true),
@@ -141,9 +135,6 @@ pub fn yes_no(text: &str) -> Result<bool, SettingsError> {
 
 /// Parses a list of exactly `N` items. `form` names the items for the error message, as in
 /// `rpm/sectors/tracks`.
-///
-/// # Errors
-/// If there are more or fewer items.
 pub fn list<'a, const N: usize>(text: &'a str, form: &str) -> Result<[&'a str; N], SettingsError> {
     let items: Vec<&str> = text.split('/').map(str::trim).collect();
     items.try_into().map_err(|_| SettingsError::new(format!("{text:?} is not {form}")))

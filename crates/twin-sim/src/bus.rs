@@ -57,7 +57,7 @@ pub enum Phase {
     Selection,
     /// The host sends messages and a command.
     Command,
-    /// Data move.
+    /// The data of a request move between host and disk.
     Transfer,
     /// The disk leaves the bus until it can go on.
     Disconnect,
@@ -68,7 +68,7 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All phases.
+    /// All phases, in the order of their declaration.
     pub const ALL: [Phase; 7] = [
         Phase::Arbitration,
         Phase::Selection,
@@ -79,7 +79,7 @@ impl Phase {
         Phase::Status,
     ];
 
-    /// Its name in results.
+    /// The name of the phase in results.
     pub fn name(self) -> &'static str {
         match self {
             Phase::Arbitration => "arbitration",
@@ -96,9 +96,9 @@ impl Phase {
 /// How long the phases of a bus take, except the transfer of data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Protocol {
-    /// Winning the bus.
+    /// Time that arbitration for the bus takes.
     pub arbitration_ns: Nanos,
-    /// Selecting a disk.
+    /// Time that the selection of a disk takes.
     pub selection_ns: Nanos,
     /// Messages and a command.
     pub command_ns: Nanos,
@@ -110,12 +110,12 @@ pub struct Protocol {
     pub status_ns: Nanos,
 }
 
-/// What a device wants the bus for.
+/// The purpose for which a device wants the bus.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Tenancy {
-    /// The host sends a command, with so many bytes of data behind it.
+    /// The host sends a command, followed by this many bytes of data.
     Command(u64),
-    /// A disk sends so many bytes of data and the end of its command.
+    /// A disk sends this many bytes of data, and reports the end of its command.
     Data(u64),
     /// A disk sends the end of a command.
     Status,
@@ -153,16 +153,16 @@ struct Waiter {
 /// The phases before the data of a tenancy, the bytes of data, and the phase behind them.
 type Phases = ([(Phase, Nanos); 3], u64, [(Phase, Nanos); 1]);
 
-/// What a bus has done since the last reset.
+/// The counters of a bus since the last reset.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BusStats {
-    /// Tenancies begun.
+    /// Number of times that the bus was won.
     pub tenancies: u64,
-    /// Of these, the ones that had to wait.
+    /// Number of tenancies that had to wait for the bus.
     pub waited: u64,
-    /// Their waits, summed up.
+    /// The sum of their waits.
     pub waited_ns: Nanos,
-    /// The longest wait.
+    /// The longest time that anybody waited for the bus.
     pub longest_wait_ns: Nanos,
     /// Bytes of data moved.
     pub bytes: u64,
@@ -227,7 +227,7 @@ impl Bus {
         }))
     }
 
-    /// The same bus, before anything is connected to it, with another rate.
+    /// Returns the same bus, to which nothing is connected yet, with another rate.
     ///
     /// # Panics
     /// If the rate is zero.
@@ -365,7 +365,7 @@ impl Bus {
         self.0.stats.get()
     }
 
-    /// Resets the statistics.
+    /// Begins the statistics anew, with all counters at zero.
     pub fn reset_stats(&self) {
         self.0.stats.set(BusStats::default());
     }
@@ -381,7 +381,7 @@ impl Bus {
     }
 }
 
-/// What is known of a bus.
+/// A kind of bus in the registry.
 pub struct Kind {
     bytes_per_s: u64,
     largest_transfer: u32,

@@ -14,9 +14,9 @@ use twin_rt::{MICROS, Nanos, Rt};
 pub struct FuseCosts {
     /// Between the client and the core, the way back included.
     pub transit_ns: Nanos,
-    /// Of the core's processor for a request.
+    /// Time of the core's processor for each request.
     pub serve_ns: Nanos,
-    /// Of the core's processor for each byte of data.
+    /// Time of the core's processor for each byte of data, in picoseconds.
     pub copy_ps_per_byte: u64,
 }
 

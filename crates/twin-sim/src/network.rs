@@ -79,14 +79,14 @@ impl Default for NetworkSettings {
     }
 }
 
-/// A probability.
+/// The unit of a probability; at most 0.9, so that some packets always arrive.
 const SHARE: Unit = Unit::Decimal(0.0, 0.9);
 
 /// The keys of [`NetworkSettings`].
 pub const KEYS: &[Key<NetworkSettings>] = &[
     Key::own(
         "proto",
-        "how calls are carried: a connection, or datagrams",
+        "how calls are carried: by a connection (tcp) or by datagrams (udp)",
         "tcp|udp",
         |n, text| {
             let names = Proto::ALL.iter().map(|(name, _)| *name);
@@ -97,52 +97,66 @@ pub const KEYS: &[Key<NetworkSettings>] = &[
         },
         |n| Proto::ALL.iter().find(|(_, p)| *p == n.proto).map_or("", |(name, _)| name).into(),
     ),
-    Key::new("latency", "time of the network, one way", Unit::Time(MICROS, 100 * SECS), |n| {
-        (&mut n.latency_ns).into()
-    }),
-    Key::new("bandwidth", "bytes a second of a link", Unit::bytes(100, 1 << 50), |n| {
-        (&mut n.bytes_per_s).into()
-    }),
+    Key::new(
+        "latency",
+        "time of the network in one direction; 100us in a room, 1ms to 50ms between sites",
+        Unit::Time(MICROS, 100 * SECS),
+        |n| (&mut n.latency_ns).into(),
+    ),
+    Key::new(
+        "bandwidth",
+        "bytes a second of a link: 125M is gigabit Ethernet",
+        Unit::bytes(100, 1 << 50),
+        |n| (&mut n.bytes_per_s).into(),
+    ),
     Key::new("frame", "bytes of data in a frame", Unit::bytes(64, 1 << 16), |n| {
         (&mut n.frame_bytes).into()
     }),
-    Key::new("loss", "share of frames that are lost", SHARE, |n| (&mut n.loss).into()),
+    Key::new(
+        "loss",
+        "share of frames that are lost, 0 to 0.9; 0.001 is a bad network",
+        SHARE,
+        |n| (&mut n.loss).into(),
+    ),
     Key::new("duplicate", "share of datagrams that arrive twice", SHARE, |n| {
         (&mut n.duplicate).into()
     }),
     Key::new("reorder", "share of datagrams that later ones overtake", SHARE, |n| {
         (&mut n.reorder).into()
     }),
-    Key::new("late", "how late those are at most", Unit::Time(MILLIS, 100 * SECS), |n| {
-        (&mut n.late_ns).into()
-    }),
+    Key::new(
+        "late",
+        "the longest time by which those are late",
+        Unit::Time(MILLIS, 100 * SECS),
+        |n| (&mut n.late_ns).into(),
+    ),
     Key::new("breaks", "probability that a message breaks its connection", SHARE, |n| {
         (&mut n.breaks).into()
     }),
-    Key::new("reconnect", "time to make a connection anew", Unit::Time(MILLIS, 100 * SECS), |n| {
+    Key::new("reconnect", "time to connect again", Unit::Time(MILLIS, 100 * SECS), |n| {
         (&mut n.reconnect_ns).into()
     }),
 ];
 
-/// Which way a message goes.
+/// The direction of a message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// From a machine to the server.
+    /// The message goes from a machine to the server.
     There,
-    /// From the server to a machine.
+    /// The message goes from the server to a machine.
     Back,
 }
 
-/// What becomes of a message.
+/// The fate of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fate {
-    /// It arrives at these times: none if it is lost, two if it is repeated.
+    /// The message arrives at these times: none if it is lost, two if it is repeated.
     Arrives(Vec<Time>),
-    /// It breaks the connection, which is made anew at this time.
+    /// The message breaks its connection, which is made anew at this time.
     Breaks(Time),
 }
 
-/// What a network has carried.
+/// The counters of a network.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct NetworkStats {
     /// Messages that were sent.
@@ -151,18 +165,18 @@ pub struct NetworkStats {
     pub bytes: u64,
     /// Frames that were lost.
     pub lost_frames: u64,
-    /// Connections that broke.
+    /// Number of connections that broke.
     pub broken: u64,
 }
 
 /// A fault of a network that strikes one message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mishap {
-    /// It is lost (datagrams), or its connection breaks.
+    /// The message is lost (datagrams), or its connection breaks.
     Lose,
-    /// It arrives twice, the second time so much later (datagrams; a connection does not repeat).
+    /// The message arrives twice, the second time this much later. Only datagrams are repeated.
     Repeat(Nanos),
-    /// It arrives so much later, and everything behind it on a connection.
+    /// The message arrives this much later, and so does everything behind it on a connection.
     Late(Nanos),
 }
 
@@ -193,18 +207,18 @@ impl Network {
         Network { settings, rng, lanes, stats, plan }
     }
 
-    /// The same with faults of certain messages, by their number from 1.
+    /// Returns the same network with faults for certain messages, by their number from 1.
     #[must_use]
     pub fn with_plan(self, plan: BTreeMap<u64, Mishap>) -> Network {
         Network { plan, ..self }
     }
 
-    /// Its settings.
+    /// The settings with which the network was made.
     pub fn settings(&self) -> &NetworkSettings {
         &self.settings
     }
 
-    /// What it has carried so far.
+    /// The counters so far.
     pub fn stats(&self) -> NetworkStats {
         self.stats
     }

@@ -7,7 +7,7 @@
 /// A fault in the accounts of a simulated disk. What the disk does stays right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PlantedFault {
-    /// None.
+    /// All accounts are right.
     #[default]
     None,
     /// Waiting behind other requests counts as the controller's work.

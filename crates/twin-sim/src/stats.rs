@@ -110,13 +110,13 @@ impl fmt::Display for TimeBreakdown {
 /// The part of a device's work that has one origin or kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Share {
-    /// Requests completed.
+    /// Number of requests that completed.
     pub requests: u64,
     /// Bytes read and written.
     pub bytes: u64,
     /// Time from submission to completion.
     pub response_ns: Nanos,
-    /// The same without the wait in the queue.
+    /// The sum of their times without the wait in the queue.
     pub service_ns: Nanos,
 }
 
@@ -135,15 +135,15 @@ const ORIGINS: usize = 6;
 /// Statistics of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct DiskStats {
-    /// Reads completed.
+    /// The reads that completed.
     pub reads: Share,
-    /// Writes completed.
+    /// The writes that completed.
     pub writes: Share,
-    /// Flushes completed.
+    /// The flushes that completed.
     pub flushes: Share,
-    /// Discards completed.
+    /// The discards that completed.
     pub discards: Share,
-    /// The same by origin; see [`DiskStats::by_origin`].
+    /// The same requests by origin; see [`DiskStats::by_origin`].
     origins: [Share; ORIGINS],
     /// Requests that failed (not counted above).
     pub failed: u64,
@@ -157,7 +157,7 @@ pub struct DiskStats {
     pub write_parts: TimeBreakdown,
     /// Time during which at least one request was waiting or in service.
     pub busy_ns: Nanos,
-    /// Requests that arrived.
+    /// Number of requests that arrived at the device.
     pub arrived: u64,
     /// Requests that found nothing waiting or in service.
     pub arrived_at_idle: u64,

@@ -8,7 +8,7 @@ use crate::error::TraceError;
 use crate::record::{Outcome, Record, Transfer};
 use crate::stream::Source;
 
-/// A file of less than so many bytes is small.
+/// A file of fewer bytes than this is small.
 const SMALL: u64 = 10 * 1000;
 /// An open of less than this is brief.
 const BRIEF_NS: Nanos = SECS / 4;
@@ -24,7 +24,7 @@ pub struct AccessStats {
     pub accesses: u64,
     /// Of these, the ones that only read.
     pub read_only: u64,
-    /// That only wrote.
+    /// Of these, the ones that only wrote.
     pub write_only: u64,
     /// Read-only accesses to the whole file, in order.
     pub read_whole: u64,
@@ -34,23 +34,23 @@ pub struct AccessStats {
     pub open_briefly: u64,
     /// Accesses to files that had less than 10 KB at the end of it.
     pub small: u64,
-    /// Bytes read.
+    /// Number of bytes read.
     pub read_bytes: u64,
-    /// Bytes written.
+    /// Number of bytes written.
     pub written_bytes: u64,
     /// Files created, of which the whole first half minute was seen or which died.
     pub born: u64,
     /// Of these, files removed within half a minute.
     pub died_soon: u64,
-    /// Bytes of those.
+    /// Number of bytes in these files.
     pub died_soon_bytes: u64,
-    /// Requests.
+    /// Number of requests of all kinds.
     pub requests: u64,
-    /// Clients.
+    /// Number of different clients.
     pub clients: u64,
     /// Intervals of ten minutes in which a client did something, summed over clients.
     pub active_intervals: u64,
-    /// From the first to the last request.
+    /// Time from the first to the last request.
     pub span_ns: Nanos,
 }
 
@@ -58,7 +58,7 @@ struct Opened {
     at: Nanos,
     read: bool,
     written: bool,
-    /// Where the next byte in order is; `None` if the access was not in order.
+    /// The offset of the next byte in order; `None` if the access was not in order.
     next: Option<u64>,
     first: Option<u64>,
     size_before: u64,
@@ -76,9 +76,6 @@ struct Files {
 
 impl AccessStats {
     /// Reads a workload to its end.
-    ///
-    /// # Errors
-    /// If the workload is damaged.
     pub fn of(source: &mut (impl Source + ?Sized)) -> Result<AccessStats, TraceError> {
         let (mut stats, mut files) = (AccessStats::default(), Files::default());
         let (mut first, mut last) = (None, 0);
@@ -115,7 +112,7 @@ impl AccessStats {
                 _ => {}
             }
         }
-        // Of a file that was born at the end it is not known whether it would have died soon.
+        // A file that was born near the end may have died soon afterwards, which nobody knows.
         let unknown = files.born.values().filter(|&&born| last - born < SOON_NS).count() as u64;
         stats.born -= unknown;
         stats.clients = clients.len() as u64;

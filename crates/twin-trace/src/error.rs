@@ -7,8 +7,8 @@ use crate::kind::{Kind, VERSION};
 /// The place of an error in a trace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Place {
-    /// In a binary trace: the offset of the frame (or of the header, 0), in bytes from the start
-    /// of the file.
+    /// A place in a binary trace: the offset of the frame (or of the header, 0), in bytes from the
+    /// start of the file.
     Byte {
         /// Offset of the frame or of the header.
         offset: u64,
@@ -17,7 +17,7 @@ pub enum Place {
         /// Number of the record in its frame, from 0; `None` if the frame itself is bad.
         record: Option<u32>,
     },
-    /// In a text trace: the number of the line, from 1.
+    /// A place in a text trace: the number of the line, from 1.
     Line(u64),
     /// While writing: no place.
     Writing,
@@ -34,9 +34,9 @@ pub enum Problem {
     Version(u16),
     /// Feature bits that this program does not know.
     Features(u32),
-    /// It is a trace, but of another kind than expected.
+    /// The file is a trace, but of another kind than expected.
     WrongKind {
-        /// The expected kind.
+        /// The kind of trace that the caller needs.
         expected: Kind,
         /// The kind of the file.
         found: Kind,
@@ -67,7 +67,7 @@ pub enum Problem {
 pub struct TraceError {
     /// The place of the error.
     pub place: Place,
-    /// What is wrong.
+    /// What is wrong at that place.
     pub problem: Problem,
 }
 

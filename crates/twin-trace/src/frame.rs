@@ -177,7 +177,7 @@ fn read_full(input: &mut impl Read, out: &mut [u8]) -> io::Result<usize> {
 pub(crate) struct FrameHead {
     /// True for the frame that closes a trace; it has no records.
     pub(crate) end: bool,
-    /// Its number, from 0.
+    /// The number of the frame, from 0.
     pub(crate) number: u32,
     /// The number of its records.
     pub(crate) records: u32,
@@ -317,8 +317,8 @@ impl<W: Write> FrameWriter<W> {
         Ok(self.out.flush()?)
     }
 
-    /// What is left when a frame could not be written; the last whole one ended at this time and
-    /// after so many requests.
+    /// The state after a frame that could not be written: the output, the time at which the last
+    /// whole frame ended, and the number of requests up to there.
     pub(crate) fn broken(self, at_ns: Nanos, request: u64) -> (W, u64, Vec<u8>) {
         let FrameWriter { out, written, frames, compressor, .. } = self;
         let mut last =
@@ -340,11 +340,11 @@ impl<W: Write> FrameWriter<W> {
 /// How a trace ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ending {
-    /// It was closed: the trace is complete.
+    /// The trace was closed, so it is complete.
     Closed,
-    /// It was cut off: everything up to `offset` is there, the next frame is not.
+    /// The trace was cut off: everything up to `offset` is there, the next frame is not.
     Cut {
-        /// Where the last whole frame ends, in bytes from the start of the file.
+        /// The end of the last whole frame, in bytes from the start of the file.
         offset: u64,
         /// Bytes after that, which are part of a frame and lost.
         lost_bytes: u64,

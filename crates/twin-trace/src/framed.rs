@@ -21,11 +21,11 @@ const FRAME_RECORDS: u32 = 256;
 /// behind them, the output is a trace that was closed there.
 #[derive(Debug)]
 pub struct Ended<W> {
-    /// The output.
+    /// The output to which the frames were written.
     pub out: W,
-    /// Where the last whole frame ends, in bytes.
+    /// The end of the last whole frame, in bytes.
     pub whole_bytes: u64,
-    /// What closes the trace behind that.
+    /// The bytes that close the trace when they are written behind that.
     pub closing: Vec<u8>,
     /// The error, in words.
     pub why: String,
@@ -104,7 +104,7 @@ impl<W: Write> Framed<W> {
         self.frames.written()
     }
 
-    /// What is left when writing has failed.
+    /// The state of the output after writing has failed.
     pub(crate) fn broken(self, why: &TraceError) -> Ended<W> {
         let (out, whole_bytes, closing) = self.frames.broken(self.sums.at_ns, self.sums.request);
         Ended { out, whole_bytes, closing, why: why.to_string() }

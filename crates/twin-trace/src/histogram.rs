@@ -48,12 +48,12 @@ fn coarse(value: u64) -> u64 {
 }
 
 impl Histogram {
-    /// An empty histogram.
+    /// A histogram that has counted nothing.
     pub fn new() -> Histogram {
         Histogram::default()
     }
 
-    /// Counts a value.
+    /// Counts `value` in its bucket.
     pub fn add(&mut self, value: u64) {
         let bucket = bucket(value);
         if bucket >= self.counts.len() {
@@ -90,7 +90,7 @@ impl Histogram {
         self.count
     }
 
-    /// Their sum.
+    /// The exact sum of the counted values.
     pub fn sum(&self) -> u128 {
         self.sum
     }

@@ -12,13 +12,13 @@ use std::fmt::Write;
 const MOST: usize = 32;
 /// The longest reason or assumption, in bytes.
 const LONGEST: usize = 200;
-/// What reasons beyond the bound are called.
+/// The reason that stands for all reasons beyond the bound.
 const OTHERS: &str = "for other reasons";
 
-/// What a reader made of its input.
+/// The report of a reader on its input.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// What is counted, as a singular noun: `line`, or `record`, `packet`.
+    /// The counted unit as a singular noun: `line`, `record` or `packet`.
     pub unit: &'static str,
     used: u64,
     passed: u64,
@@ -31,13 +31,13 @@ pub struct Reading {
 pub struct LeftOut {
     /// The reason, such that "3 lines left out: ..." can stand before it.
     pub why: String,
-    /// How many.
+    /// Number of lines that were left out.
     pub count: u64,
     /// The number of the first of them, from 1 on; 0 where it is not known.
     pub first: u64,
 }
 
-/// What was assumed.
+/// Something that a reader had to assume because the format does not say it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Assumed {
     /// The assumption, as a sentence without a full stop, or as what `count` counts.
@@ -89,7 +89,7 @@ impl Reading {
         match self.left_out.iter_mut().find(|known| known.why == why) {
             Some(known) => {
                 known.count += count;
-                // What is not known stays so: the earlier one may be it.
+                // An unknown number stays unknown: the earlier one may be it.
                 known.first = known.first.min(first);
             }
             None => self.left_out.push(LeftOut { why: why.to_owned(), count, first }),
@@ -140,7 +140,7 @@ impl Reading {
         self.left_out.iter().map(|left_out| left_out.count).sum()
     }
 
-    /// What was assumed.
+    /// Everything that the reader had to assume.
     pub fn assumed(&self) -> &[Assumed] {
         &self.assumed
     }
@@ -150,7 +150,7 @@ impl Reading {
         !self.left_out.is_empty() || !self.assumed.is_empty()
     }
 
-    /// What there is to say, for people: a line for what was left out, and one for what was assumed.
+    /// The report for people: a line for what was left out, and one for what was assumed.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if !self.left_out.is_empty() {

@@ -8,20 +8,20 @@ use twin_rt::Nanos;
 pub enum Record {
     /// A file that existed before the trace began, recorded when it first occurs.
     Node(Node),
-    /// A request arrived.
+    /// A client asked for an operation.
     Request {
-        /// Its time since the start of the trace.
+        /// The time of the request since the start of the trace.
         at_ns: Nanos,
         /// The request; its `id` is its number in the trace, from 1, without gaps.
         request: Request,
     },
     /// A request was answered.
     Reply {
-        /// Its time since the start of the trace.
+        /// The time of the answer since the start of the trace.
         at_ns: Nanos,
         /// The number of the request.
         id: u64,
-        /// The answer, abridged.
+        /// The answer, without the parts that a replay does not need.
         outcome: Outcome,
     },
 }
@@ -73,7 +73,7 @@ impl Node {
 /// Attributes of a [`Node`], as of its first lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct NodeAttr {
-    /// Number of names.
+    /// Number of names of the file.
     pub nlink: u32,
     /// User number of the owner.
     pub uid: u32,
@@ -81,7 +81,7 @@ pub struct NodeAttr {
     pub gid: u32,
     /// Device number of a special file.
     pub rdev: u64,
-    /// Length in bytes.
+    /// Length of the file in bytes.
     pub size: u64,
     /// Bytes of storage: fewer than its length for a sparse file, otherwise equal to the length.
     pub allocated: u64,
@@ -117,7 +117,7 @@ pub struct DirOutcome {
     pub entries: u32,
     /// The cookie after the last entry; zero if there is none.
     pub next: u64,
-    /// With `plus`: the inodes that gained a reference, in order.
+    /// With `plus`: the inodes to which the listing returned a reference, in order.
     pub referenced: Vec<Ino>,
 }
 
@@ -176,7 +176,7 @@ macro_rules! codes {
                 }
             }
 
-            /// Its name in reports.
+            /// The name of the verb in reports.
             pub fn name(self) -> &'static str {
                 match self { $($name::$variant => $text,)* }
             }
@@ -324,12 +324,12 @@ impl Verb {
     }
 }
 
-/// What an operation moves of the contents of a file.
+/// The part of a file's contents that an operation reads or writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// The file.
+    /// The file whose contents move.
     pub ino: Ino,
-    /// The first byte.
+    /// Offset of the first byte that moves.
     pub off: u64,
     /// How many bytes it asks for.
     pub bytes: u64,
@@ -338,8 +338,8 @@ pub struct Transfer {
 }
 
 impl Transfer {
-    /// What an operation moves; `None` if it is no read or write. All operations are named here, so that
-    /// no study forgets one that is added.
+    /// The part that an operation reads or writes; `None` if it is no read or write. All operations
+    /// are named here, so that no study forgets one that is added.
     pub fn of(op: &Op) -> Option<Transfer> {
         match op {
             Op::Read { ino, off, len } => {

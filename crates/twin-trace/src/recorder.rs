@@ -35,7 +35,7 @@ pub struct Recorder<F, W: Write> {
     on_end: RefCell<Option<OnEnd<W>>>,
 }
 
-/// Who is told that a recording has ended before its time.
+/// Called when a recording has ended early because of an error.
 type OnEnd<W> = Box<dyn FnOnce(Ended<W>)>;
 
 /// Figures of a recording.
@@ -59,18 +59,18 @@ enum Origin {
     Named,
     /// A listing contained it, without its attributes.
     Listed,
-    /// It existed before.
+    /// The inode existed before the recording began.
     Found,
-    /// It was created during the recording.
+    /// The inode was created during the recording.
     Made,
-    /// It is being created, and another client has seen it before the creator got an answer.
+    /// The inode is being created, and another client has seen it before the creator got an answer.
     Early,
 }
 
 /// One use of an inode number, from creation to deletion.
 #[derive(Clone, Copy)]
 struct Life {
-    /// Its number in the trace.
+    /// The number of this use in the trace.
     id: Ino,
     origin: Origin,
     /// Whether it had several names before the recording began.
@@ -82,7 +82,7 @@ struct Life {
 struct Log<W: Write> {
     writer: Option<Writer<W>>,
     error: Option<TraceError>,
-    /// What is left of the trace that could not be written, until somebody is told.
+    /// The rest of a trace that could not be written, until it is reported.
     ended: Option<Ended<W>>,
     start: Time,
     recorded: Recorded,
@@ -124,7 +124,7 @@ fn hash(dir: Ino, name: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// How to record.
+/// What a recorder keeps, and what it writes into the header.
 #[derive(Clone, Default)]
 pub struct RecorderOptions {
     /// Whether file contents are kept.
@@ -199,7 +199,7 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
         &self.inner
     }
 
-    /// Figures so far.
+    /// The figures of the recording so far.
     pub fn recorded(&self) -> Recorded {
         let log = self.log.borrow();
         let bytes = log.writer.as_ref().map_or(log.recorded.bytes, Writer::written_bytes);
@@ -218,7 +218,8 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
     /// # Errors
     /// The error at which recording stopped, if there was one.
     pub fn finish(&self) -> Result<Option<W>, TraceError> {
-        // What does not fit is found before the trace is closed, so that its end is sound.
+        // A full disk shows here, before the trace is closed, so that the end of the trace is
+        // sound.
         self.flush();
         let mut log = self.log.borrow_mut();
         if let Some(error) = log.error.take() {
@@ -503,7 +504,7 @@ mod tests {
         }
     }
 
-    /// A disk with room for so many bytes, which takes of a write what fits.
+    /// A disk with room for a number of bytes; a write that does not fit is written in part.
     struct Small {
         bytes: Vec<u8>,
         room: usize,

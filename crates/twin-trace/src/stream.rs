@@ -16,7 +16,7 @@ use crate::record::{Node, Outcome, Record};
 /// A source of the records of a workload, in order: a trace, a generator, or a reader of a foreign
 /// format.
 pub trait Source {
-    /// Its header.
+    /// The header of the trace, which describes it.
     fn header(&self) -> &Header;
 
     /// The next record; `None` at the end.
@@ -57,7 +57,7 @@ pub trait Source {
         false
     }
 
-    /// What a reader of a foreign trace has made of its input so far: complete once the source has
+    /// The report of a reader of a foreign trace on its input so far; complete once the source has
     /// ended. Empty for traces of our own and generators, which leave nothing out.
     fn reading(&self) -> Reading {
         Reading::default()
@@ -148,7 +148,7 @@ impl<W: Write> Writer<W> {
         self.0.written()
     }
 
-    /// What is left when writing has failed.
+    /// The state of the output after writing has failed.
     pub(crate) fn broken(self, why: &TraceError) -> Ended<W> {
         self.0.broken(why)
     }
@@ -165,7 +165,7 @@ impl<W: Write> Writer<W> {
 pub struct Reader<R>(Unframed<R>);
 
 impl<R: Read> Reader<R> {
-    /// Opens a trace.
+    /// Opens a trace of operations and reads its header.
     pub fn new(input: R) -> Result<Reader<R>, TraceError> {
         Ok(Reader(Unframed::new(input, Kind::Operations)?))
     }

@@ -41,7 +41,7 @@ impl Cursor {
     }
 
     #[inline]
-    /// The next byte.
+    /// Takes the next byte of `bytes`.
     pub fn byte(&mut self, bytes: &[u8]) -> Result<u8, Bad> {
         if self.pos >= self.end {
             return Err("a column ends too early");
@@ -52,7 +52,7 @@ impl Cursor {
     }
 
     #[inline]
-    /// An unsigned number.
+    /// Takes an unsigned number of one to ten bytes.
     pub fn number(&mut self, bytes: &[u8]) -> Result<u64, Bad> {
         let first = self.byte(bytes)?;
         if first < 0x80 {

@@ -88,7 +88,7 @@ fn random_log(seed: u64, contents: bool, count: u64) -> (Vec<u8>, Vec<FlightReco
                 FlightRecord::Park(now)
             }
             _ if rng.chance(0.3) => {
-                // Another one each time, because the same is told once.
+                // A different value each time, because equal ones are recorded once.
                 let ahead = (any(rng) >> 20 << 20 | (i + 1)) as i64;
                 writer.civil(ahead).unwrap();
                 writer.civil(ahead).unwrap();

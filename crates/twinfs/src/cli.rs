@@ -16,6 +16,7 @@ mod cache;
 mod convert;
 mod frontier;
 mod gather;
+mod groups;
 mod manual;
 mod measure;
 mod mount;
@@ -37,22 +38,24 @@ pub(crate) use twin_cli::{Format, Output, Reproduce};
 /// A file system with a twin: the same code, mounted and simulated.
 #[derive(Parser)]
 #[command(name = "twinfs", version, about, max_term_width = 100)]
-#[command(after_help = "A first round:\n  \
+#[command(help_template = groups::template(&Command::augment_subcommands(clap::Command::new("twinfs"))))]
+#[command(after_help = "First steps:\n  \
+    twinfs compare                                which design suits a server?\n  \
     twinfs mkfs --layout lfs --size 4G disk.img   make a volume in a file\n  \
     mkdir -p mnt && twinfs mount disk.img mnt     use it\n  \
-    twinfs umount mnt                             write it out and stop\n  \
-    twinfs check disk.img                         see that it is sound\n  \
-    twinfs dump disk.img                          look inside\n\n\
-    Exit status: 0 if all that was asked for was done and found sound; 1 if something failed, was \
-    found damaged, or was not done (what it was is on standard error); 2 if the command line is wrong; \
-    130 after SIGINT (Ctrl-C), 143 after SIGTERM, 129 after SIGHUP, which end every command within \
-    about a second and remove what it made for itself. docs/exit-codes.md has the details.")]
+    twinfs umount mnt                             write it out and unmount it\n  \
+    twinfs check disk.img                         check that it is sound\n\n\
+    Exit status: 0 if the command did what was asked and found no damage; 1 if it\n\
+    failed, found damage or left something undone (standard error says what); 2 if\n\
+    the command line is wrong; 130 after SIGINT (Ctrl-C), 143 after SIGTERM, 129\n\
+    after SIGHUP. These signals end every command within about a second, and it\n\
+    removes its temporary files, mounts and devices (docs/exit-codes.md).")]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 }
 
-/// What to do.
+/// The commands; [`groups`] arranges them for the help.
 #[derive(Subcommand)]
 pub(crate) enum Command {
     Mkfs(Mkfs),
@@ -86,13 +89,13 @@ pub(crate) enum Command {
     Man(Man),
 }
 
-/// Which structures a volume has.
+/// The sizes of the structures on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Profile {
     /// 64-bit, nanosecond times, checksums throughout, inline data, indexed directories,
     /// extended attributes.
     Modern,
-    /// 4.4BSD's sizes: what the papers measured.
+    /// The sizes of 4.4BSD, which the papers measured.
     Classic,
 }
 
@@ -122,7 +125,7 @@ fn policies(title: &str) -> PossibleValuesParser {
 fn log_help() -> String {
     let all = Category::ALL.iter().map(|(_, name, about)| format!("{name} ({about})"));
     let all = all.collect::<Vec<_>>().join(", ");
-    format!("Tell of events of these categories, as cleaner,flush, a line each: {all}")
+    format!("Print events of these categories, such as cleaner,flush, one line each: {all}")
 }
 
 fn choices(all: Vec<(&'static str, &'static str)>) -> PossibleValuesParser {
@@ -132,45 +135,49 @@ fn choices(all: Vec<(&'static str, &'static str)>) -> PossibleValuesParser {
 
 /// Make a volume in an image file or on a block device.
 ///
-/// The image is made if it does not exist (then --size is needed); it takes space on the host
-/// only as it fills up. What is there already must be blank: anything else, a file system, an
-/// archive, a partition table or data that twinfs does not know, is named and left alone, unless
-/// --force is given. A device that is mounted or in use is never touched.
+/// An image that does not exist is created, which needs --size; it takes space on the host only as
+/// it fills up. An existing image or device must be blank: mkfs names any other content (a file
+/// system, an archive, a partition table, unknown data) and leaves it alone, unless --force is
+/// given. It never touches a device that is mounted or in use.
 ///
-/// Interrupted, it removes an image that it has made; what was overwritten is lost.
+/// If it is interrupted, mkfs removes an image that it has created; overwritten data is lost.
 #[derive(Args)]
 pub(crate) struct Mkfs {
-    /// Which layout.
+    /// The layout.
     #[arg(long, value_parser = layouts(), default_value = LAYOUTS[0].name())]
     pub(crate) layout: String,
-    /// Which structures, for layouts that have several. Default: modern.
+    /// The sizes of the structures on disk, for layouts that have a choice. Default: modern.
     #[arg(long, value_enum)]
     pub(crate) profile: Option<Profile>,
-    /// Bytes of the image, as 512M or 4G. For an image or device that exists: all of it.
+    /// Size of the image, such as 512M or 4G. Default: all of an existing image or device.
     #[arg(long)]
     pub(crate) size: Option<Size>,
-    /// Bytes of a block. Default: 8K (ffs), 4K (others).
+    /// Size of a block: 1K to 64K, a power of two. Large blocks suit large files and waste space in
+    /// small ones. Default: 8K (ffs), 4K (others).
     #[arg(long)]
     pub(crate) block_size: Option<Size>,
-    /// Bytes of a fragment: the unit of space. Default: 512 (modern lfs), 1K (others).
-    #[arg(long)]
-    pub(crate) frag_size: Option<Size>,
-    /// Bytes of a segment of the log. Default: what suits the size of the volume, up to 1M.
-    #[arg(long)]
-    pub(crate) segment_size: Option<Size>,
-    /// Percent of the space that is never given to files. Default: 10 (modern lfs, classic ffs),
-    /// 5 (others). A log that is kept emptier is cleaned with less work.
-    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=50))]
-    pub(crate) minfree: Option<u32>,
-    /// FFS: how metadata is ordered, and so what a crash leaves. Default: journal (modern), sync
-    /// (classic).
-    #[arg(long, value_parser = policies("Orderings"))]
-    pub(crate) ordering: Option<String>,
-    /// Bytes of space for each inode, of layouts with tables of inodes. Default: 4K (classic), 8K
+    /// Size of a fragment, the unit of space: a block has 1 to 8. Default: 512 (modern lfs), 1K
     /// (others).
     #[arg(long)]
+    pub(crate) frag_size: Option<Size>,
+    /// Size of a segment of the log. Large segments are written with fewer seeks, and cleaning them
+    /// needs more free space. Default: chosen by the size of the volume, up to 1M.
+    #[arg(long)]
+    pub(crate) segment_size: Option<Size>,
+    /// Percent of the space that is never given to files, 1 to 50. More of it makes cleaning a log,
+    /// and finding adjacent blocks on FFS, cheaper; sensible values are 5 to 20. Default: 10 (modern
+    /// lfs, classic ffs), 5 (others).
+    #[arg(long, value_name = "PERCENT", value_parser = clap::value_parser!(u32).range(1..=50))]
+    pub(crate) minfree: Option<u32>,
+    /// FFS: the order in which metadata reaches the device, which decides what a crash leaves. Default:
+    /// journal (modern), sync (classic).
+    #[arg(long, value_parser = policies("Orderings"))]
+    pub(crate) ordering: Option<String>,
+    /// Bytes of space per inode, for layouts with tables of inodes. Smaller values allow more files and
+    /// cost space for the tables. Default: 4K (classic), 8K (others).
+    #[arg(long)]
     pub(crate) bytes_per_inode: Option<Size>,
-    /// Overwrite what is there, whatever it is.
+    /// Overwrite the image or device, whatever it contains.
     #[arg(long)]
     pub(crate) force: bool,
     /// The image file or block device.
@@ -179,20 +186,21 @@ pub(crate) struct Mkfs {
 
 /// Clean the log of a volume that is not mounted.
 ///
-/// Moves what is live out of segments with garbage, so that they can be filled again. A mounted
-/// volume cleans itself: see `twinfs mount --cleaner`.
+/// Copies live blocks out of segments that hold garbage, so that these segments can be filled again.
+/// A mounted volume cleans itself: see `twinfs mount --cleaner`.
 #[derive(Args)]
 pub(crate) struct Clean {
-    /// Clean segments with at least this share of garbage, 0 to 1.
+    /// Clean segments with at least this share of garbage, 0 to 1. Lower shares gain less space for
+    /// more copying.
     #[arg(long, default_value_t = 0.1)]
     pub(crate) garbage: f64,
-    /// The most segments to clean. Default: all that are worth it.
+    /// Clean at most this many segments. Default: all with enough garbage.
     #[arg(long)]
     pub(crate) segments: Option<u64>,
-    /// Policies, as victim=greedy,placement=age-sort.
+    /// The policies, such as victim=greedy,placement=age-sort.
     #[arg(long, value_name = "LIST", default_value = "")]
     pub(crate) cleaner: String,
-    /// Memory for blocks.
+    /// Memory for cached blocks.
     #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
     #[command(flatten)]
@@ -201,102 +209,105 @@ pub(crate) struct Clean {
     pub(crate) image: PathBuf,
 }
 
-/// Simulate a workload on several configurations, side by side.
+/// Simulate a workload on several configurations, and say which wins.
 ///
-/// A configuration is a file system and the hardware under it, written `preset` or
-/// `preset:key=value,...`; --list shows them all. Without configurations, a set that shows the
-/// range is compared. The workload is the trace that comes with the program (a small server,
-/// recorded on a twinfs mount), a trace of your own, or a generator.
+/// A configuration is a file system with the hardware below it, written `preset` or
+/// `preset:key=value,...`; --list shows them all. Without configurations, five typical ones are
+/// compared. The workload is the trace that comes with the program (a small server, recorded on a
+/// twinfs mount), a trace of your own, or a generated one. docs/comparisons.md explains the verdict.
 ///
-/// Exits with 0 only if every configuration did all of the workload. One in which operations failed
-/// (for want of room, mostly) has no rank, and one that cannot run is named; the others are shown.
+/// Exits with 0 only if every configuration completed the workload. A configuration in which
+/// operations failed, usually for lack of space, has no rank; one that cannot run is named.
 #[derive(Args)]
 pub(crate) struct Compare {
-    /// Configurations, as `lfs lfs:disk=hp97560,cache=8M`.
+    /// Configurations, such as `lfs lfs:disk=hp97560,cache=8M`.
     pub(crate) configs: Vec<String>,
     #[command(flatten)]
     pub(crate) shared: SharedSettings,
     #[command(flatten)]
     pub(crate) start: Start,
-    /// A trace to replay in place of the one that comes with the program.
-    #[arg(long, short)]
+    /// Replay this trace instead of the one that comes with the program.
+    #[arg(help_heading = "Workload", long, short)]
     pub(crate) trace: Option<PathBuf>,
-    /// The format of the trace, if it is not one of twinfs' own; --list shows them.
-    #[arg(long, requires = "trace", value_parser = foreign_formats(), value_name = "FORMAT")]
+    /// The format of the trace, if it is not recognized; --list shows all formats.
+    #[arg(help_heading = "Workload", long, requires = "trace", value_parser = foreign_formats(), value_name = "FORMAT")]
     pub(crate) trace_format: Option<String>,
-    /// A generated workload in place of a trace, as `build:files=300`; --list shows them.
-    #[arg(long, short, conflicts_with = "trace")]
+    /// Generate this workload instead of replaying a trace, such as `build:files=300` (--list shows all
+    /// generators), or run the workload that a TOML file describes (docs/workloads.md).
+    #[arg(help_heading = "Workload", long, short, conflicts_with = "trace")]
     pub(crate) workload: Option<String>,
     /// The seed of a generated workload. Default: 1.
-    #[arg(long, requires = "workload", conflicts_with = "trace")]
+    #[arg(help_heading = "Workload", long, requires = "workload", conflicts_with = "trace")]
     pub(crate) seed: Option<u64>,
-    /// Run each configuration with this many seeds, one after the other, and show the median run with
-    /// the smallest and the largest value. Configurations are then equal too if chance explains their
-    /// difference: their ranges overlap, and the test of Mann and Whitney does not tell them apart
-    /// at 5% (which it never does with fewer than four seeds).
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=twin_lab::MOST_SEEDS))]
+    /// Run each configuration with this many seeds, and show the median run with the smallest and the
+    /// largest value. Configurations are also equal if chance explains their difference: their ranges
+    /// overlap, and the Mann-Whitney test does not tell them apart at 5%. That test needs at least
+    /// four seeds; five to ten are a good number.
+    #[arg(help_heading = "Judgement", long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=twin_lab::MOST_SEEDS))]
     pub(crate) seeds: u64,
     /// When operations are issued. Default: think for a recording of a mount, otherwise asap.
-    #[arg(long, value_enum)]
+    #[arg(help_heading = "Workload", long, value_enum)]
     pub(crate) pace: Option<Pace>,
-    /// With --pace recorded or think: how many times faster than recorded. Default: 1.
-    #[arg(long)]
+    /// With --pace recorded or think: replay this many times faster than recorded. Default: 1.
+    #[arg(help_heading = "Workload", long)]
     pub(crate) speed: Option<f64>,
     #[command(flatten)]
     pub(crate) output: Output,
-    #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
+    #[arg(help_heading = "Results", long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
     pub(crate) log: Option<Categories>,
-    /// Print all figures too, a column for each configuration, and all settings with their defaults.
-    #[arg(long)]
+    /// Also print all figures, one column for each configuration, and all settings with their defaults.
+    #[arg(help_heading = "Results", long)]
     pub(crate) details: bool,
-    /// The machine to simulate, as `twinfs calibrate` has measured it: processor, kernel, and the
-    /// device of configurations that choose no disk.
-    #[arg(long, value_name = "FILE")]
+    /// Simulate the machine in this file, which `twinfs calibrate` measured: its processor, its kernel,
+    /// and its device in configurations that choose no disk.
+    #[arg(help_heading = "Real machines", long, value_name = "FILE")]
     pub(crate) machine: Option<PathBuf>,
-    /// Replay the workload for real too, in turn, in these directories and on these file systems,
-    /// which are made on a loop device (as root): /mnt/disk,ext4,xfs,lfs,ffs. What is measured
-    /// stands beside what is simulated.
-    #[arg(long, value_name = "PLACES", value_delimiter = ',')]
+    /// Also replay the workload for real, in turn, in these directories and on these file systems:
+    /// /mnt/disk,ext4,xfs,lfs,ffs. File systems are made on a loop device, which needs root. Measured
+    /// times are shown beside simulated ones.
+    #[arg(help_heading = "Real machines", long, value_name = "PLACES", value_delimiter = ',')]
     pub(crate) on: Vec<String>,
-    /// What the configurations are judged by; smaller is better.
-    #[arg(long, value_name = "MEASURE", value_parser = measures(),
+    /// The measure by which configurations are ranked; smaller is better.
+    #[arg(help_heading = "Judgement", long, value_name = "MEASURE", value_parser = measures(),
         default_value = twin_lab::MEASURES.first().name)]
     pub(crate) by: String,
-    /// Simulate a whole server in place of configurations: hosts, busses, disks, file systems and
-    /// clients, as FILE says (docs/servers.md), or one that comes with the program: cut-and-paste.
-    #[arg(long, value_name = "FILE|NAME", conflicts_with_all = ["configs", "trace", "workload", "with",
+    /// Instead of configurations, simulate a whole server of hosts, busses, disks, file systems and
+    /// clients that FILE describes (docs/servers.md), or the one that comes with the program:
+    /// cut-and-paste.
+    #[arg(help_heading = "Workload", long, value_name = "FILE|NAME", conflicts_with_all = ["configs", "trace", "workload", "with",
         "what_if", "seeds", "pace", "speed", "log", "machine", "on", "by"])]
     pub(crate) server: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) observe: Observe,
-    /// Print the configurations, keys, components and generated workloads that there are.
+    /// List all configurations, settings, components and generated workloads.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
 }
 
-/// Study cleaning on a bare volume: block writes into a log, nothing else.
+/// Study cleaning on a bare volume: a log of blocks, without files.
 ///
-/// Every workload is run with every placement policy (which blocks are written together), every
-/// victim policy (which segment is cleaned next) and every seed. The figure is the write
-/// amplification: all blocks written over those that users wrote. The setting is SepBIT's (FAST
-/// 2022): a log that is cleaned when 15% of it is garbage, one victim a time, six open segments.
-/// docs/cleaning.md explains it and shows results; --list shows the policies and their rules.
+/// Runs every workload with every placement policy (which blocks are written together), every
+/// victim policy (which segment is cleaned next) and every seed, and prints the write amplification:
+/// all blocks written divided by the blocks that users wrote. By default the setting is that of SepBIT
+/// (FAST 2022): the log is cleaned when 15% of it is garbage, one victim at a time, with six open
+/// segments. docs/cleaning.md explains it and shows results; --list shows the policies.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     twinfs volume --exponent 0,0.4,0.8,1.0 --placement none,dac,sepbit,twin --format table\n  \
     twinfs volume --workload hot-cold --placement sepbit --victim cost-benefit-sqrt,mdc\n  \
     twinfs volume --trace server.csv.zst --placement none,sepbit,twin --format table")]
 pub(crate) struct Volume {
-    /// Generated workloads, as zipf, mixed or hot-cold:hot-writes=0.8. Default: zipf.
+    /// Generated workloads, such as zipf, mixed or hot-cold:hot-writes=0.8. Default: zipf.
     #[arg(long, short, conflicts_with = "trace", num_args = 1..)]
     pub(crate) workload: Vec<String>,
-    /// Exponents of the Zipf workload, as 0,0.5,1.0.
+    /// Exponents of the Zipf workload, such as 0,0.5,1.0: 0 writes all blocks alike, 1 is strongly
+    /// skewed.
     #[arg(long, value_delimiter = ',', conflicts_with = "trace")]
     pub(crate) exponent: Vec<f64>,
-    /// Block traces in place of generated workloads; the volume is what they write.
+    /// Block traces instead of generated workloads; the volume has the blocks that they write.
     #[arg(long, short, value_name = "FILE", num_args = 1..)]
     pub(crate) trace: Vec<PathBuf>,
-    /// The format of the traces. Default: the one that each looks like.
+    /// The format of the traces, if it is not recognized; --list shows all formats.
     #[arg(long, requires = "trace", value_parser = block_formats(),
         conflicts_with_all = ["workload", "exponent", "volumes"])]
     pub(crate) trace_format: Option<String>,
@@ -309,7 +320,7 @@ pub(crate) struct Volume {
         default_value = twin_clean::victim::REGISTRY.first().name,
         default_value_if("table", "true", "greedy,cost-benefit-sqrt"))]
     pub(crate) victim: Vec<String>,
-    /// Seeds, as 1,2,3.
+    /// Seeds, such as 1,2,3.
     #[arg(
         long,
         value_delimiter = ',',
@@ -317,23 +328,23 @@ pub(crate) struct Volume {
         default_value_if("table", "true", "1,2,3,4,5")
     )]
     pub(crate) seed: Vec<u64>,
-    /// Blocks of a generated volume.
+    /// Number of blocks of a generated volume.
     #[arg(long, default_value_t = 131_072, conflicts_with = "trace")]
     pub(crate) blocks: u32,
-    /// How many times the volume is written.
+    /// How many times the whole volume is written. More takes longer, and less shows the start only.
     #[arg(long, default_value_t = 60.0, conflicts_with = "trace",
         value_parser = volumes_of_writes)]
     pub(crate) volumes: f64,
-    /// Blocks of a segment. Default: 1% of the volume.
-    #[arg(long)]
+    /// Number of blocks of a segment. Default: 1% of the volume.
+    #[arg(long = "segment-blocks", alias = "segment", value_name = "BLOCKS")]
     pub(crate) segment: Option<u32>,
-    /// The percentage of garbage in the log from which on it is cleaned, or several, as 5,15,40.
+    /// Clean the log when this percentage of it is garbage; several, such as 5,15,40, are compared.
     #[arg(long, value_delimiter = ',', default_value = "15")]
     pub(crate) garbage: Vec<f64>,
-    /// How many segments may be open at a time.
+    /// How many segments may be open at the same time.
     #[arg(long, default_value_t = 6)]
     pub(crate) open_segments: u8,
-    /// How many runs go on at a time. Default: one for each core. Results do not depend on it.
+    /// How many runs go on at the same time. Default: one for each core. Results do not depend on it.
     #[arg(long)]
     pub(crate) threads: Option<usize>,
     #[command(flatten)]
@@ -341,19 +352,19 @@ pub(crate) struct Volume {
     /// Print the table in Markdown, for a document, with the geometric mean over the workloads.
     #[arg(long, conflicts_with_all = ["format", "json"])]
     pub(crate) markdown: bool,
-    /// Print the speed of the runs on standard error.
-    #[arg(long)]
+    /// Print how fast the runs were on standard error.
+    #[arg(long = "timing", alias = "speed")]
     pub(crate) speed: bool,
-    /// The full table: our own pair, and all other placement policies with the victim policies
-    /// greedy and cost-benefit-sqrt (or those given), exponents 0 to 1.0 (or those given, or
-    /// traces), seeds 1 to 5 (or those given). Over generated workloads it takes hours.
+    /// Make the full table: our own pair of policies, and all other placement policies with the victim
+    /// policies greedy and cost-benefit-sqrt, exponents 0 to 1.0 and seeds 1 to 5, unless others are
+    /// given. With generated workloads this takes hours.
     #[arg(long, conflicts_with = "placement")]
     pub(crate) table: bool,
-    /// Compare our own pair with the best of all pairs of other policies that do not know the future,
-    /// for each workload and share of garbage, and print the ratios in Markdown.
+    /// For each workload and share of garbage, compare our own pair of policies with the best pair of
+    /// other policies that do not know the future, and print the ratios in Markdown.
     #[arg(long, conflicts_with_all = ["placement", "victim", "table", "format", "json", "markdown"])]
     pub(crate) rivals: bool,
-    /// Print the policies with their rules and sources, the workloads and the trace formats.
+    /// List the policies with their rules and sources, the workloads and the trace formats.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
 }
@@ -363,26 +374,26 @@ const SIMULATED: [&str; 6] = ["slow", "every", "accesses", "by_hand", "pace", "s
 /// What is for bare volumes watched by `top`, but for the number of their blocks.
 const BARE: [&str; 5] = ["placement", "victim", "volumes", "step", "rate"];
 
-/// Watch a log while it is written and cleaned: of a bare volume, a simulation or a mount.
+/// Watch a log while it is written and cleaned.
 ///
 /// Shows a map of the segments: how full each is, its age by colour (red young, blue old), which are
-/// being written or cleaned, and a histogram of how full they are. On a terminal it is drawn in place;
-/// elsewhere pictures follow each other as text.
+/// being written or cleaned, and a histogram of how full they are. On a terminal the map is drawn in
+/// place; elsewhere one picture follows the other as text.
 ///
-/// Without --config, --trace or --mount: a bare volume; --rate slows it down until every write is
-/// seen.
+/// Without --config, --trace or --mount the log is a bare volume; --rate slows it down until every
+/// write can be seen.
 ///
-/// A simulated run of a file system is watched with --config or --trace; --slow slows it down,
-/// --accesses shows every disk access, --by-hand waits for Enter.
+/// --config or --trace show a simulated run of a file system; --slow slows it down, --accesses shows
+/// every disk access, --by-hand waits for Enter.
 ///
-/// A mounted log is watched with --mount FILE, where `twinfs mount --status FILE` writes.
+/// --mount FILE shows a mounted log; FILE is the one to which `twinfs mount --status FILE` writes.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     twinfs top --workload hot-cold --rate 100000\n  \
     twinfs top --config lfs:size=256M,cache=4M --workload zipf:writes=200000 --slow 0.5\n  \
     twinfs top --trace work.tw --config lfs:disk=hp97560 --accesses --by-hand")]
 pub(crate) struct Top {
-    /// Watch a mount that was given this file as --status.
+    /// Watch the mount that writes this file (`twinfs mount --status`).
     #[arg(long, value_name = "FILE", conflicts_with_all = ["config", "trace", "workload", "seed"],
         conflicts_with_all = SIMULATED, conflicts_with_all = BARE)]
     pub(crate) mount: Option<PathBuf>,
@@ -394,30 +405,30 @@ pub(crate) struct Top {
     #[arg(long, short, value_name = "FILE", conflicts_with_all = ["workload", "seed"],
         conflicts_with_all = BARE)]
     pub(crate) trace: Option<PathBuf>,
-    /// A simulation: simulated seconds in a real second, as 0.01. As fast as can be if not given.
+    /// In a simulation: simulated seconds in a real second, such as 0.01. Default: as fast as possible.
     #[arg(long, value_parser = rate_of_time)]
     pub(crate) slow: Option<f64>,
-    /// A simulation: simulated seconds between pictures. Default: a tenth of --slow, or 0.1.
+    /// In a simulation: simulated seconds between pictures. Default: a tenth of --slow, or 0.1.
     #[arg(long, value_name = "SECONDS", value_parser = rate_of_time)]
     pub(crate) every: Option<f64>,
-    /// A simulation: a picture of each disk access, when the disk turns to it.
+    /// In a simulation: show a picture for each disk access, when it begins.
     #[arg(long, conflicts_with = "every")]
     pub(crate) accesses: bool,
-    /// A simulation: show the next picture when Enter is pressed.
+    /// In a simulation: show the next picture when Enter is pressed.
     #[arg(long)]
     pub(crate) by_hand: bool,
-    /// A simulation: when operations are issued. Default: think for a recording of a mount,
+    /// In a simulation: when operations are issued. Default: think for a recording of a mount,
     /// otherwise asap.
     #[arg(long, value_enum)]
     pub(crate) pace: Option<Pace>,
     /// With --pace recorded or think: how many times faster than recorded. Default: 1.
     #[arg(long)]
     pub(crate) speed: Option<f64>,
-    /// For a simulation or a mount: end after so many pictures.
+    /// In a simulation or of a mount: end after this many pictures.
     #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) count: Option<u64>,
-    /// The workload of a bare volume, as zipf, mixed or hot-cold:hot-writes=0.8; with --config one of
-    /// files, as `compare` has them.
+    /// The workload of a bare volume, such as zipf, mixed or hot-cold:hot-writes=0.8; with --config, a
+    /// workload of files (`twinfs compare --list`).
     #[arg(long, short)]
     pub(crate) workload: Option<String>,
     /// The placement policy.
@@ -431,30 +442,30 @@ pub(crate) struct Top {
     /// The seed of the workload. Default: 1.
     #[arg(long)]
     pub(crate) seed: Option<u64>,
-    /// Blocks of the volume. Default: 131072.
+    /// Number of blocks of the volume. Default: 131072.
     #[arg(long)]
     pub(crate) blocks: Option<u32>,
-    /// How many times it is written.
+    /// How many times the whole volume is written.
     #[arg(long, default_value_t = 60.0, value_parser = volumes_of_writes)]
     pub(crate) volumes: f64,
-    /// Blocks that are written between two pictures.
+    /// Number of blocks written between two pictures.
     #[arg(long, default_value_t = 20_000, value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) step: u64,
-    /// Blocks that are written in a second; as many as can be if not given.
+    /// Number of blocks written in a second. Default: as many as possible.
     #[arg(long, value_parser = rate)]
     pub(crate) rate: Option<f64>,
-    /// Pictures as text one below the other, on a terminal too.
+    /// Print one picture below the other as text, also on a terminal.
     #[arg(long)]
     pub(crate) plain: bool,
 }
 
-/// List the named configurations: what each sets and where it comes from.
+/// List the named configurations, what they set and why.
 #[derive(Args)]
 pub(crate) struct Presets {
-    /// Only these.
+    /// Show only these.
     pub(crate) names: Vec<String>,
-    /// Print all that can be set, and the components that there are.
-    #[arg(long, exclusive = true)]
+    /// List all settings, and the components that they choose from.
+    #[arg(long = "list", alias = "keys", exclusive = true)]
     pub(crate) keys: bool,
     #[command(flatten)]
     pub(crate) output: Output,
@@ -481,38 +492,39 @@ fn volumes_of_writes(text: &str) -> Result<f64, String> {
     }
 }
 
-/// What excludes `--peers`: clap forgives a missing argument that could not be given besides.
+/// The arguments that exclude `--peers`. An option that requires `--peers` has to exclude them too: clap
+/// does not report a missing argument that conflicts with one that is given.
 const NOT_PEERS: [&str; 3] = ["sim", "dir", "device"];
 
-/// Run benchmarks on simulated volumes, mounts and any directories, side by side.
+/// Run benchmarks on simulated volumes, mounts and directories.
 ///
-/// Targets take turns. A directory gets a directory of its own below it, which is removed at the
-/// end. Benchmarks are those of the papers on log-structured file systems; --list shows them and
-/// what can be set. The table shows medians and how far the farthest run lies from them.
+/// The targets take turns. In a directory, the benchmark works in a directory of its own, which is
+/// removed at the end. The benchmarks are those of the papers on log-structured file systems; --list
+/// shows them with their settings. The table shows medians, and how far the farthest run is from them.
 #[derive(Args)]
 pub(crate) struct Bench {
-    /// Benchmarks, as `small sizes:size=8K sweep:to=1M`.
+    /// Benchmarks, such as `small sizes:size=8K sweep:to=1M`.
     pub(crate) benches: Vec<String>,
-    /// Simulate on this configuration (see `twinfs presets`); may be given several times.
-    #[arg(long, short, value_name = "CONFIG")]
+    /// Simulate on this configuration (see `twinfs presets`); can be repeated.
+    #[arg(long = "config", short = 'c', alias = "sim", short_alias = 's', value_name = "CONFIG")]
     pub(crate) sim: Vec<String>,
     #[command(flatten)]
     pub(crate) start: Start,
-    /// Run in this directory, of whatever file system; may be given several times.
+    /// Run in this directory, on any file system; can be repeated.
     #[arg(long, short, value_name = "DIR")]
     pub(crate) dir: Vec<PathBuf>,
-    /// Run on our layouts and on the file systems that this machine has (ext4, xfs, btrfs, fuse2fs,
-    /// ntfs-3g, bindfs over tmpfs), each mounted in its turn on a loop device with direct I/O. Needs
-    /// root.
+    /// Run on our layouts and on the file systems of this machine (ext4, xfs, btrfs, fuse2fs, ntfs-3g,
+    /// bindfs over tmpfs), each mounted in its turn on a loop device with direct I/O. Needs root.
     #[arg(long, conflicts_with_all = ["sim", "dir", "cold", "warm"])]
     pub(crate) peers: bool,
-    /// With --peers: only these, as `lfs,ext4`, ours with settings too, as `ffs:alloc=whole-file`. Ratios are those of the first.
+    /// With --peers: run only on these, such as `lfs,ext4`; ours can have settings
+    /// (`ffs:alloc=whole-file`). Ratios refer to the first.
     #[arg(long, value_name = "NAMES", value_delimiter = ',', requires = "peers", conflicts_with_all = NOT_PEERS)]
     pub(crate) only: Vec<String>,
-    /// With --peers: where the device's file is made. Default: /var/tmp.
+    /// With --peers: the directory for the file behind the loop device. Default: /var/tmp.
     #[arg(long, value_name = "DIR", requires = "peers", conflicts_with_all = NOT_PEERS)]
     pub(crate) at: Option<PathBuf>,
-    /// With --peers: bytes of the device.
+    /// With --peers: size of the device.
     #[arg(long, default_value = "2G", requires = "peers", conflicts_with_all = NOT_PEERS)]
     pub(crate) size: Size,
     #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
@@ -522,44 +534,46 @@ pub(crate) struct Bench {
     #[arg(long, value_name = "DIR",
         conflicts_with_all = ["sim", "dir", "peers", "benches", "runs", "cold", "warm"])]
     pub(crate) device: Option<PathBuf>,
-    /// Runs of each benchmark on each directory. Default: 1. Simulated runs are all the same.
+    /// Runs of each benchmark in each directory. Default: 1. Simulated runs are all equal.
     #[arg(long, short, value_parser = clap::value_parser!(u16).range(1..))]
     pub(crate) runs: Option<u16>,
-    /// Empty the caches with this shell command, as a remount, in place of the kernel's drop_caches.
+    /// Empty the caches with this shell command, for example a remount, instead of the kernel's
+    /// drop_caches.
     #[arg(long, value_name = "COMMAND", conflicts_with = "warm")]
     pub(crate) cold: Option<String>,
-    /// Leave caches as they are.
+    /// Leave the caches warm.
     #[arg(long)]
     pub(crate) warm: bool,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Print the benchmarks and their settings.
+    /// List the benchmarks and their settings.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
 }
 
-/// Record what is done in a directory of any file system.
+/// Record the operations of programs in a directory.
 ///
-/// Mirrors SOURCE at DIR and writes down all that is done at DIR, which happens in SOURCE. Stop
-/// it with `twinfs umount DIR`. Names and sizes are kept, contents are not, unless asked.
+/// Mounts a mirror of the directory SOURCE at DIR: all operations at DIR are performed in SOURCE and
+/// recorded. `twinfs umount DIR` ends the recording. It has names and sizes, and with --contents also
+/// contents. `twinfs compare -t FILE` simulates it.
 #[derive(Args)]
 pub(crate) struct Record {
-    /// The file to write, which must not exist.
-    #[arg(long, value_name = "FILE")]
+    /// The trace to write, which must not exist.
+    #[arg(long = "output", short = 'o', alias = "to", value_name = "FILE")]
     pub(crate) to: PathBuf,
-    /// Keep contents too.
+    /// Also record contents.
     #[arg(long)]
     pub(crate) contents: bool,
-    /// Stay in the foreground and print what was recorded.
+    /// Stay in the foreground, and print a summary at the end.
     #[arg(long, short)]
     pub(crate) foreground: bool,
     /// The directory to mirror.
     pub(crate) source: PathBuf,
-    /// Where to mirror it: an existing directory.
+    /// Where to mount the mirror: an existing directory.
     pub(crate) dir: PathBuf,
 }
 
-/// Replay a recorded trace: in the simulator, or for real on a volume in an image.
+/// Replay a trace in the simulator, or for real on an image.
 #[derive(Args)]
 pub(crate) struct Replay {
     /// The trace.
@@ -567,7 +581,7 @@ pub(crate) struct Replay {
     /// Simulate on this configuration (see `twinfs compare --list`).
     #[arg(long, short, default_value = "lfs", conflicts_with = "image")]
     pub(crate) config: String,
-    /// The file is a flight log (`twinfs mount --flight`): repeat that run in the simulator and
+    /// Take the file as a flight log (`twinfs mount --flight`): repeat that run in the simulator, and
     /// succeed only if its event digest is the same.
     #[arg(long, conflicts_with_all = ["config", "image", "pace", "speed"])]
     pub(crate) verify: bool,
@@ -577,48 +591,49 @@ pub(crate) struct Replay {
     /// When operations are issued. Default: think for a recording of a mount, otherwise asap.
     #[arg(long, value_enum)]
     pub(crate) pace: Option<Pace>,
-    /// With --pace recorded or think: how many times faster than recorded. Default: 1.
+    /// With --pace recorded or think: replay this many times faster than recorded. Default: 1.
     #[arg(long)]
     pub(crate) speed: Option<f64>,
     #[command(flatten)]
     pub(crate) output: Output,
 }
 
-/// Check a volume that is not mounted, and repair it with --repair.
+/// Check, or repair, a volume that is not mounted.
 ///
-/// Without --repair nothing is written, and the exit code is 0 only if the volume is clean. A
-/// volume that was not unmounted is checked as the next mount will recover it. A repair that was
-/// interrupted can be run again.
+/// Without --repair nothing is written, and the exit code is 0 only if the volume is sound. A
+/// volume that was not unmounted is checked in the state that the next mount will recover. A repair
+/// that was interrupted can be run again.
 #[derive(Args)]
 pub(crate) struct Check {
-    /// Read all file data too and compare its checksums.
+    /// Also read all file data and verify its checksums. Takes as long as reading the volume.
     #[arg(long)]
     pub(crate) data: bool,
-    /// Print nothing but findings.
+    /// Print only findings.
     #[arg(long, short)]
     pub(crate) quiet: bool,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Repair what is wrong: all that can be reached is kept, files without a name go to
-    /// lost+found, and what is lost is listed. The volume must not be mounted.
+    /// Repair the volume: keep everything that can be reached, put files without a name into
+    /// lost+found, and list what is lost.
     #[arg(long)]
     pub(crate) repair: bool,
     /// The image file or block device.
     pub(crate) image: PathBuf,
 }
 
-/// Show what is on a volume that is not mounted, structure by structure; nothing is written.
+/// Show the structures of a volume that is not mounted.
 ///
-/// Works on damaged volumes: what cannot be read is told on standard error with its place (in
-/// JSON, in `problems`), the rest is shown. Exits with 0 only if all that was asked for could be
-/// read. A volume that was not unmounted is shown as the next mount will find it, unless
-/// --unrecovered is given. Places are bytes of the image, times are in UTC (in JSON seconds since
-/// 1970). docs/ondisk-lfs.md and docs/ondisk-ffs.md describe every structure under the same names.
+/// Works on damaged volumes: dump shows all that can be read, and reports the place of everything that
+/// cannot be read on standard error (in JSON, in `problems`). Exits with 0 only if everything that was
+/// asked for could be read. A volume that was not unmounted is shown in the state that the next mount
+/// will recover, unless --unrecovered is given. Places are byte offsets in the image, times are in UTC
+/// (in JSON, seconds since 1970). docs/ondisk-lfs.md and docs/ondisk-ffs.md describe every structure
+/// under the same name.
 #[derive(Args)]
 #[command(after_help = "Examples, from the outside in:\n  \
-    twinfs dump disk.img                          what it is and where it stands\n  \
+    twinfs dump disk.img                          kind, sizes and state\n  \
     twinfs dump disk.img segments                 a log: how full each segment is\n  \
-    twinfs dump disk.img summaries 3              what was written to segment 3, what is live\n  \
+    twinfs dump disk.img summaries 3              the blocks in segment 3, and which are live\n  \
     twinfs dump disk.img groups 3                 FFS: the maps of cylinder group 3\n  \
     twinfs dump disk.img dir /                    names and their inodes\n  \
     twinfs dump disk.img inode /src/main.c        an inode by its path\n  \
@@ -627,44 +642,44 @@ pub(crate) struct Check {
 pub(crate) struct Dump {
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Of a volume that was not unmounted: show it without what the log has after the newest
-    /// checkpoint, or the journal of FFS.
+    /// Show a volume that was not unmounted without recovering it: without the part of the log after
+    /// the newest checkpoint, or without the journal of FFS.
     #[arg(long, alias = "checkpointed")]
     pub(crate) unrecovered: bool,
     /// The image file or block device.
     pub(crate) image: PathBuf,
-    /// What to show; a name that does not exist is answered with those that do.
+    /// The structure to show; a wrong name is answered with a list of all.
     #[arg(default_value = "overview", long_help = structures_help())]
     pub(crate) what: String,
-    /// Which one: a segment's or group's number; an inode's number, or a path as /src/main.c.
+    /// Which one of several: the number of a segment, group or inode, or a path such as /src/main.c.
     pub(crate) which: Option<String>,
 }
 
-/// Show what a volume is and how full, of an image that is not mounted; or, of the directory where
-/// one is mounted, how full it is, how much memory the mount uses and what it has done.
+/// Show how full a volume is, and what its mount has done.
 ///
-/// With --watch a line every few seconds says what a mount has done since the line before: as JSON an
-/// object a line.
+/// Of an image that is not mounted: its kind, sizes and free space. Of the directory where a volume is
+/// mounted: free space, the memory of the mount and what the mount has done. --watch prints what the
+/// mount has done since the previous line, again and again; as JSON, one object a line.
 #[derive(Args)]
 pub(crate) struct Stat {
     #[command(flatten)]
     pub(crate) output: Output,
     #[command(flatten)]
     pub(crate) observe: ObserveMount,
-    /// Go on, with a line every so many seconds; of a mount.
+    /// Of a mount: print a line every SECONDS.
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86400),
           conflicts_with = "observe")]
     pub(crate) watch: Option<u32>,
-    /// With --watch or --observe: end after so many lines or intervals.
-    #[arg(long, value_name = "COUNT")]
+    /// With --watch or --observe: end after this many lines or intervals.
+    #[arg(long = "count", alias = "times", value_name = "COUNT")]
     pub(crate) times: Option<u64>,
     /// The image file or block device, or the directory.
     pub(crate) image: PathBuf,
 }
 
-/// What `twinfs dump` can show, layout by layout.
+/// The help of `twinfs dump` on structures, layout by layout.
 fn structures_help() -> String {
-    let mut text = String::from("What to show.\n");
+    let mut text = String::from("The structure to show.\n");
     let mut list = |title: &str, structures: &[twin_fs::dump::Structure]| {
         text.push_str(&format!("\n{title}:\n"));
         for structure in structures {

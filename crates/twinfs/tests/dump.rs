@@ -179,7 +179,7 @@ fn what_layout_and_snapshot_cannot_read_is_named() {
         (&["layout", "/proc/self"], "FIEMAP"),
         (&["layout", "/no such place"], "No such file"),
         (&["snapshot", image, "-o", &snap], "exists already"),
-        (&["layout", "--history", "/proc/self/fdinfo"], "no snapshot"),
+        (&["layout", "--snapshots", "/proc/self/fdinfo"], "no snapshot"),
         (&["age", "--size", "24M", "--profile", "agrawl", "-o", &path("x.img")], "agrawal"),
         (&["age", "--size", "64K", "-o", &path("x.img")], "--size"),
     ] {
@@ -189,10 +189,10 @@ fn what_layout_and_snapshot_cannot_read_is_named() {
         assert!(!std::path::Path::new(&path("x.img")).exists(), "nothing is left behind");
     }
     // A history with a damaged snapshot is shown without it, and is no success.
-    let shown = twinfs(&["layout", "--history", place.dir.to_str().unwrap()]);
+    let shown = twinfs(&["layout", "--snapshots", place.dir.to_str().unwrap()]);
     assert_eq!(shown.status.code(), Some(1), "{}", text(&shown.stdout));
     assert!(text(&shown.stdout).contains("a.snap") && text(&shown.stderr).contains("cut.snap"));
     std::fs::remove_file(&cut).unwrap();
-    let history = json(&["layout", "--history", place.dir.to_str().unwrap(), "--json"]);
+    let history = json(&["layout", "--snapshots", place.dir.to_str().unwrap(), "--json"]);
     assert_eq!(history["days"].as_array().map(Vec::len), Some(1), "{history}");
 }

@@ -89,7 +89,7 @@ fn exit_codes_are_those_that_are_documented() {
         (0, &["volume", "--blocks", "1000", "--volumes", "2"]),
         (0, &["compare", "-w", "small-files", "lfs:size=256M"]),
         (0, &["replay", TRACE]),
-        (0, &["bench", "--sim", "lfs:size=256M", "small:files=50"]),
+        (0, &["bench", "--config", "lfs:size=256M", "small:files=50"]),
         (0, &["top", "--plain", "--blocks", "1000", "--volumes", "2"]),
         // The result is bad, or something was not done.
         (1, &["check", "damaged.img"]),
@@ -108,7 +108,7 @@ fn exit_codes_are_those_that_are_documented() {
         (1, &["validate", "/nowhere/at/all"]),
         (1, &["volume", "-t", "lfs.img"]),
         (1, &["top", "--mount", "lfs.img"]),
-        (1, &["record", "--to", "x.tw", "/nowhere/at/all", "."]),
+        (1, &["record", "-o", "x.tw", "/nowhere/at/all", "."]),
         (1, &["mount", "--foreground", "nowhere.img", "."]),
         // The command line is wrong.
         (2, &[]),
@@ -125,7 +125,7 @@ fn exit_codes_are_those_that_are_documented() {
         (2, &["compare", "--format", "xml"]),
         (2, &["replay", "-c", "lsf", TRACE]),
         (2, &["bench"]),
-        (2, &["bench", "--sim", "lsf"]),
+        (2, &["bench", "--config", "lsf"]),
         (2, &["volume", "-w", "zpif"]),
         (2, &["validate", "--workloads", "untr"]),
         (2, &["top", "--accesses"]),
@@ -174,7 +174,7 @@ fn the_nearest_name_is_suggested_everywhere() {
         (&["clean", "--cleaner", "placment=x", "lfs.img"], "\"placement\""),
         (&["mount", "--cleaner", "victim=gredy", "lfs.img", "."], "\"greedy\""),
         (&["replay", "-c", "fsf", TRACE], "\"ffs\""),
-        (&["bench", "--sim", "lfs", "smal"], "\"small\""),
+        (&["bench", "--config", "lfs", "smal"], "\"small\""),
         (&["bench", "--peers", "--only", "ext3"], "\"ext4\""),
         (&["volume", "--victim", "gredy"], "'greedy'"),
         (&["volume", "-w", "zipff"], "\"zipf\""),
@@ -202,7 +202,7 @@ fn signals_end_simulations_and_studies() {
         &["volume", "--html", "new.html"],
         &["top", "--plain"],
         &["top", "--plain", "--config", "lfs:size=1G", "-w", LONG],
-        &["bench", "--sim", "lfs:size=8G", "small:files=1000000"],
+        &["bench", "--config", "lfs:size=8G", "small:files=1000000"],
     ];
     for args in lines {
         place.interrupt(args, delay, Signal::INT, 130);

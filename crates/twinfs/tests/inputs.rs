@@ -232,9 +232,9 @@ fn of_a_damaged_foreign_trace_the_good_part_is_converted_when_asked() {
     let out = twinfs(&["convert", path, "-o", to]);
     assert_eq!(out.status.code(), Some(1));
     let said = text(&out.stderr);
-    assert!(said.contains("line 14") && said.contains("--good-part"), "{said}");
+    assert!(said.contains("line 14") && said.contains("--partial"), "{said}");
     assert!(!std::path::Path::new(to).exists());
-    let out = twinfs(&["convert", path, "-o", to, "--good-part"]);
+    let out = twinfs(&["convert", path, "-o", to, "--partial"]);
     assert_eq!(out.status.code(), Some(1), "{}", text(&out.stderr));
     assert_eq!(twinfs(&["compare", "-t", to, "lfs"]).status.code(), Some(0));
 }

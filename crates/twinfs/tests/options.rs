@@ -84,7 +84,7 @@ fn what_a_command_would_ignore_is_an_error_that_names_it() {
         (&["compare", "lfs", "--list"], "--list"),
         (&["compare", "ffs:victim=greedy"], "victim"),
         (&["compare", "lfs:request-us=9"], "request-us"),
-        (&["presets", "lfs", "--keys"], "--keys"),
+        (&["presets", "lfs", "--list"], "--list"),
         (&["reproduce", "--measured", &page], "--html"),
         (&["reproduce", "--list", "--sensitivity"], "--list"),
         (&["compare", "lfs", "--seeds", "0"], "--seeds"),
@@ -109,11 +109,11 @@ fn what_a_command_would_ignore_is_an_error_that_names_it() {
 #[test]
 fn what_a_benchmark_would_ignore_is_an_error_that_names_it() {
     let lines: &[(&[&str], &str)] = &[
-        (&["bench", "--sim", "lfs", "--only", "lfs"], "--only"),
-        (&["bench", "--sim", "lfs", "--at", "/tmp"], "--at"),
-        (&["bench", "--sim", "lfs", "--size", "4G"], "--size"),
-        (&["bench", "--sim", "lfs", "--runs", "3"], "--runs"),
-        (&["bench", "--sim", "lfs", "--cold", "true"], "--cold"),
+        (&["bench", "--config", "lfs", "--only", "lfs"], "--only"),
+        (&["bench", "--config", "lfs", "--at", "/tmp"], "--at"),
+        (&["bench", "--config", "lfs", "--size", "4G"], "--size"),
+        (&["bench", "--config", "lfs", "--runs", "3"], "--runs"),
+        (&["bench", "--config", "lfs", "--cold", "true"], "--cold"),
         (&["bench", "--dir", ".", "--log", "queue"], "--log"),
         (&["bench", "--device", ".", "--size", "4G"], "--size"),
         (&["bench", "--device", ".", "--runs", "3"], "--runs"),
@@ -127,7 +127,7 @@ fn what_a_study_of_caches_would_ignore_is_an_error_and_names_are_suggested() {
     let trace = concat!(env!("CARGO_MANIFEST_DIR"), "/../../traces/libgit2-build.tw");
     let lines: &[(&[&str], &str)] = &[
         (&["cache", trace, "--rules", "paper"], "--objects"),
-        (&["cache", trace, "--objects", "--block", "8K"], "--block"),
+        (&["cache", trace, "--objects", "--block-size", "8K"], "--block-size"),
         (&["cache", trace, "--objects", "--frames", "8"], "--frames"),
         (&["cache", trace, "--sizes", "1M", "--frames", "8"], "--frames"),
         (&["cache", trace, "--policies", "lru,acr"], "did you mean \"arc\""),

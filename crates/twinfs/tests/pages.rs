@@ -22,7 +22,8 @@ fn page_of(name: &str, args: &[&str]) -> String {
 
 #[test]
 fn bench_writes_a_page_with_a_chart_for_each_benchmark() {
-    let args = ["bench", "--sim", "lfs:size=256M", "--sim", "ffs:size=256M", "small:files=100"];
+    let args =
+        ["bench", "--config", "lfs:size=256M", "--config", "ffs:size=256M", "small:files=100"];
     let page = page_of("bench", &[&args[..], &["large:mb=1"]].concat());
     assert_eq!(page.matches("<svg viewBox=\"0 0 440").count(), 2);
     assert!(page.contains("is the fastest in") && page.contains("Settings that differ"));

@@ -79,7 +79,7 @@ fn what_is_left_out_and_assumed_is_told_in_words_and_in_json() {
         &["convert", path],
         &["cache", path, "--policies", "lru", "--frames", "4"],
         &["compare", "-t", path, "lfs"],
-        &["volume", "--trace", path, "--segment", "2"],
+        &["volume", "--trace", path, "--segment-blocks", "2"],
     ];
     for args in commands {
         let out = twinfs(&[args, &["--json"]].concat());

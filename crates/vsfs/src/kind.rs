@@ -39,12 +39,19 @@ impl Default for VsfsConfig {
 }
 
 const MAKING: &[Key<VsfsConfig>] = &[
-    Key::new("block", "bytes of a block", Unit::bytes(1024, 65_536), |c| {
-        (&mut c.mkfs.block_size).into()
-    }),
-    Key::new("bytes-per-inode", "bytes of space for each inode", Unit::bytes(256, 1 << 31), |c| {
-        (&mut c.mkfs.bytes_per_inode).into()
-    }),
+    Key::new(
+        "block",
+        "bytes of a block, 1K to 64K; larger blocks need less metadata and waste more \
+         space in small files",
+        Unit::bytes(1024, 65_536),
+        |c| (&mut c.mkfs.block_size).into(),
+    ),
+    Key::new(
+        "bytes-per-inode",
+        "bytes of space per inode; fewer bytes allow more files",
+        Unit::bytes(256, 1 << 31),
+        |c| (&mut c.mkfs.bytes_per_inode).into(),
+    ),
 ];
 
 const OPENING: &[Key<VsfsConfig>] = &[];

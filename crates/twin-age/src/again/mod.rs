@@ -1,27 +1,31 @@
-//! The same in kind again: what was recorded, as it would go on from the state to which it led.
+//! Continues a recorded workload: makes the next period of the same kind, for the volume as the
+//! recording left it.
 //!
-//! Contract: [`again`] takes a recording and the map of the volume as the recording left it, and gives
-//! the workload of the next period of the same length as a trace, to be replayed on that volume. A recording that is
-//! repeated as it is fails there: what it makes exists, what it removes is gone. So each name of the recording
-//! is given a name of the volume:
+//! Contract: [`again`] takes a recording and the map of the volume at its end, and returns the next
+//! period, of the same length, as a trace to replay on that volume. The recording itself could not
+//! be replayed there: files that it creates exist already, and files that it removes are gone. So
+//! each name of the recording is mapped to a name of the volume:
 //!
-//! - A name that leads to something when the recording comes to it must lead to something of the same
-//!   kind on the volume, and one that leads to nothing to nothing. Where that is so already, the
-//!   name stays: temporary files come and go again, a file that is replaced by a new version is
-//!   replaced again, a log is rotated again.
-//! - A name that is made, and is taken now, gets a free name beside. All that the recording does to the
-//!   new file falls on the new one.
-//! - A name that is removed, or moved away, and is gone now gets a successor of its
-//!   kind (`Heirs::pick` in the module `now`): in the same directory one that is as old as what was
-//!   removed was then, or else what the recording left behind of the nearest size.
-//! - A directory that is removed is emptied first, as whoever removed it did.
-//! - What was added to a file from before is added at its end as it is now, until the recording makes the file
-//!   shorter; what was overwritten is overwritten in place.
-//! - What has nothing to fall on is left out and counted; so is what failed in the recording, unless it
-//!   only looked. Attributes are removed only if they were set before.
+//! - A name that exists when the recording uses it must lead to a file of the same kind on the
+//!   volume, and a name that does not exist must lead to nothing. Where that is so already, the
+//!   name stays the same: temporary files come and go again, a file that was replaced by a new
+//!   version is replaced again, a log is rotated again.
+//! - A name that the recording creates, and that is taken now, gets a free name beside it. All
+//!   further operations of the recording on the new file go to the new name.
+//! - A file that the recording removes or moves away, and that is gone now, is replaced by a file
+//!   of its kind, its *successor* (`Successors::pick` in the module `now`): in the same directory a file that
+//!   is as old now as the removed one was then, or else the file of nearest size that the recording
+//!   left behind.
+//! - A directory that is removed is emptied first, as its remover did.
+//! - Data that was appended to a file from before the recording is appended at its present end,
+//!   until the recording makes the file shorter; overwriting overwrites in place.
+//! - Operations whose file no longer exists are skipped and counted. So are operations that failed
+//!   in the recording, unless they only looked. Attributes are removed only if they were set
+//!   before.
 //!
-//! Every change that is kept is checked against a model of the volume's names, so no operation of the trace
-//! fails on the volume except for want of room. The same recording, map and seed give the same trace.
+//! Every remaining change is checked against a model of the volume's names, so no operation of the
+//! trace fails on the volume, except for lack of space. The same recording, map and seed give the
+//! same trace.
 
 mod now;
 mod recorded;
@@ -32,28 +36,28 @@ use twin_fs::{Cred, Fallocate, Ino, Name, Op, ROOT_INO, RenameMode, Request, Xat
 use twin_rt::{FixedMap, FixedSet, Nanos};
 use twin_trace::{Header, Node, NodeAttr, Outcome, Record, Source, TraceError, Writer};
 
-use self::now::{Heirs, Key, Now, Numbers, Wanted, free_name};
+use self::now::{Key, Now, Numbers, Successors, Wanted, free_name};
 pub use self::recorded::Window;
 use self::recorded::{
     Answer, Names, Object, Recorded, Slot, dirs_of, ino_of, is_dots, node_kind, slots_of,
 };
 use crate::map::VolumeMap;
 
-/// The kernel writes pages of so many bytes.
+/// Size of the pages in which the kernel writes, in bytes.
 const PAGE: u64 = 4096;
 /// The deepest directory that is followed: more than any path has.
 const DEEPEST: usize = 4096;
 
-/// The next period.
+/// The next period: a workload of the same kind as the recorded one.
 #[derive(Clone, Debug)]
 pub struct Again {
-    /// Its trace.
+    /// The workload as a trace of operations.
     pub trace: Vec<u8>,
-    /// What became of the recording.
+    /// Counts of the recording's operations, by what was done with them.
     pub told: Told,
 }
 
-/// What became of a recording.
+/// Counts of a recording's operations, by what was done with them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Told {
     /// The requests of the trace.
@@ -72,9 +76,6 @@ pub struct Told {
 
 /// The workload of the next period, from a recording that `open` opens and the map of the volume at its
 /// end, with names. Memory is needed for each request and each file.
-///
-/// # Errors
-/// Those of the recording.
 pub fn again<S: Source, E: From<TraceError>>(
     mut open: impl FnMut() -> Result<S, E>,
     window: Window,
@@ -120,8 +121,8 @@ struct Place {
     dir: Ino,
     at: Key,
     name: Name,
-    /// It is a successor's.
-    is_heirs: bool,
+    /// The file at this place is a successor of another one.
+    is_successor: bool,
 }
 
 /// Names from before of what is gone.
@@ -133,7 +134,7 @@ struct Next<'a> {
     /// The names in the recording, at the request that it has come to.
     names: Names,
     now: Now,
-    heirs: Heirs,
+    successors: Successors,
     /// The files of the volume by their numbers in the trace.
     keys: Numbers,
     /// A number for each of them.
@@ -167,7 +168,7 @@ impl<'a> Next<'a> {
             recorded,
             names: recorded.before.clone(),
             now,
-            heirs: Heirs::new(left, seed),
+            successors: Successors::new(left, seed),
             keys: [(ROOT_INO, ROOT_INO)].into_iter().collect(),
             numbers: [(ROOT_INO, ROOT_INO)].into_iter().collect(),
             held: FixedMap::default(),
@@ -198,7 +199,7 @@ impl<'a> Next<'a> {
                 Some(key) => {
                     self.keys.insert(id, *key);
                     if object.is_changed {
-                        self.heirs.take(*key);
+                        self.successors.take(*key);
                     }
                 }
                 None if object.is_named => missing.push((slot.clone(), id)),
@@ -232,10 +233,10 @@ impl<'a> Next<'a> {
         let there = there.filter(|key| self.now.about(*key).kind == object.kind);
         let key = match there {
             Some(key) => {
-                self.heirs.take(key);
+                self.successors.take(key);
                 key
             }
-            None => self.heir(slot, dir, &object)?.2,
+            None => self.successor(slot, dir, &object)?.2,
         };
         self.keys.insert(id, key);
         self.foreign.insert(id);
@@ -243,12 +244,13 @@ impl<'a> Next<'a> {
     }
 
     /// A successor for what was at a place in this directory: where it is, and what.
-    fn heir(&mut self, slot: &Slot, dir: Key, object: &Object) -> Option<(Key, Name, Key)> {
+    fn successor(&mut self, slot: &Slot, dir: Key, object: &Object) -> Option<(Key, Name, Key)> {
         let (kind, size) = (object.kind, object.last_size());
         let of = (slot.0, kind == mode::DIRECTORY);
         let turnover = self.recorded.turnover.get(&of).copied().unwrap_or_default();
         let changed_s = self.recorded.one_period_later_s(object);
-        let key = self.heirs.pick(&self.now, Wanted { dir, kind, size, changed_s, turnover })?;
+        let key =
+            self.successors.pick(&self.now, Wanted { dir, kind, size, changed_s, turnover })?;
         let (at, name) = self.now.home(key)?.clone();
         self.told.successors += 1;
         Some((at, name, key))
@@ -319,21 +321,21 @@ impl<'a> Next<'a> {
         was: &mut Op,
         answer: Answer,
     ) -> Result<bool, TraceError> {
-        let mut is_heirs = false;
+        let mut is_successor = false;
         if let Some(raw) = ino_of(&mut request.op).map(|ino| *ino) {
             let known = ino_of(was).map_or(raw, |ino| *ino);
             if !self.fit_file(&mut request.op, raw, known, answer) {
                 return Ok(false);
             }
-            is_heirs = self.foreign.contains(&raw);
+            is_successor = self.foreign.contains(&raw);
         }
         if slots_of(&request.op)[0].is_some() {
-            let Some(of_heir) = self.fit_names(&mut request.op, was, answer)? else {
+            let Some(of_successor) = self.fit_names(&mut request.op, was, answer)? else {
                 return Ok(false);
             };
-            is_heirs |= of_heir;
+            is_successor |= of_successor;
         }
-        if is_heirs {
+        if is_successor {
             // Its owner may be another one.
             request.cred = Cred { checked: request.cred.checked, ..Cred::root() };
         }
@@ -447,9 +449,9 @@ impl<'a> Next<'a> {
         if !self.change(op, (&place, to.as_ref()), answer)? {
             return Ok(None);
         }
-        let is_heirs = place.is_heirs || to.as_ref().is_some_and(|to| to.is_heirs);
+        let is_successor = place.is_successor || to.as_ref().is_some_and(|to| to.is_successor);
         put_places(op, place, to);
-        Ok(Some(is_heirs))
+        Ok(Some(is_successor))
     }
 
     /// If something was made, there was nothing of that name before, whatever else is known.
@@ -473,7 +475,7 @@ impl<'a> Next<'a> {
         let Some(&at) = self.keys.get(&dir) else { return Ok(None) };
         let place = match self.places.get(slot) {
             Some(place) => place.clone(),
-            None => Place { dir, at, name: slot.1.clone(), is_heirs: false },
+            None => Place { dir, at, name: slot.1.clone(), is_successor: false },
         };
         let id = self.names.get(slot);
         let object = id.and_then(|id| self.recorded.objects.get(&id)).copied();
@@ -485,11 +487,11 @@ impl<'a> Next<'a> {
             (None, _) if self.now.exists(at) => {
                 self.told.other_names += 1;
                 let name = free_name(&self.now, at, &slot.1);
-                Place { dir, at, name, is_heirs: false }
+                Place { dir, at, name, is_successor: false }
             }
             (Some(object), Some(kind)) if object.kind == kind => place,
             (Some(object), _) => {
-                // What the recording had found already, it finds where that is.
+                // Files that the recording has found already stay where they were found.
                 let known = id.and_then(|id| self.keys.get(&id)).copied();
                 let known = known.filter(|key| self.now.exists(*key)).and_then(|key| {
                     let (at, name) = self.now.home(key)?.clone();
@@ -497,10 +499,10 @@ impl<'a> Next<'a> {
                 });
                 let found = match known {
                     Some(found) => Some(found),
-                    None => self.heir(slot, at, &object).map(|(at, name, _)| (at, name)),
+                    None => self.successor(slot, at, &object).map(|(at, name, _)| (at, name)),
                 };
                 let Some((at, name)) = found else { return Ok(None) };
-                Place { dir: self.number(at, 0)?, at, name, is_heirs: true }
+                Place { dir: self.number(at, 0)?, at, name, is_successor: true }
             }
             (None, _) => return Ok(None),
         };
@@ -574,7 +576,7 @@ impl<'a> Next<'a> {
         self.keys.insert(id, key);
         self.numbers.entry(key).or_insert(id);
         *self.held.entry(key).or_default() += 1;
-        match place.is_heirs {
+        match place.is_successor {
             true => self.foreign.insert(id),
             false => self.foreign.remove(&id),
         };

@@ -17,10 +17,10 @@ const NEW: Key = 1 << 63;
 /// The deepest directory that is followed: more than any path has.
 const DEEPEST: usize = 4096;
 
-/// Of so many files older and younger than what is wanted the one of the nearest size is taken.
+/// Among this many older and this many younger files, the one of the nearest size is chosen.
 const NEAR: usize = 4;
 
-/// What is known of a file.
+/// The facts about a file that decide whether it can be a successor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct About {
     pub(super) kind: Kind,
@@ -154,45 +154,45 @@ impl Now {
     }
 }
 
-/// Files that take the places of others. See [`Heirs::pick`].
-pub(super) struct Heirs {
-    /// Files that are not to be had: the recording has changed them, or they are successors already.
+/// Files that take the places of others. See [`Successors::pick`].
+pub(super) struct Successors {
+    /// Files that cannot be chosen: the recording has changed them, or they are successors already.
     taken: FixedSet<Key>,
-    /// What the recording made and left behind, in the order in which it was made.
+    /// Files that the recording made and left behind, with the order in which it made them.
     left: FixedMap<Key, u64>,
     dirs: FixedMap<(Key, Kind), Candidates>,
-    /// What the recording left behind, by kind and size.
+    /// Files that the recording left behind, by kind and size.
     by_size: Option<FixedMap<Kind, BTreeSet<(u64, Key)>>>,
-    /// By how many bytes what went was larger than the successors.
+    /// By how many bytes the removed files were larger than their successors.
     debt: i64,
     rng: Rng,
 }
 
-/// What has to have a successor.
+/// A removed file that needs a successor.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
-    /// The directory.
+    /// The directory in which the successor is made.
     pub(super) dir: Key,
     pub(super) kind: Kind,
-    /// In bytes; `None` if it is not known.
+    /// Size of the removed file in bytes; `None` if it is not known.
     pub(super) size: Option<u64>,
     /// When a file was changed last, in seconds since 1970, that is as old when it goes as this one
     /// was when it went; `None` if that is not known.
     pub(super) changed_s: Option<i64>,
-    /// What comes and goes in the directory.
+    /// How many names come and go in the directory.
     pub(super) turnover: Turnover,
 }
 
 /// The files of one kind in a directory that can take the place of another one.
 #[derive(Default)]
 struct Candidates {
-    /// Those that the recording made, in that order.
+    /// Files that the recording made, in that order.
     made: VecDeque<Key>,
     /// The others, the oldest first.
     old: VecDeque<Key>,
     /// All, by the time of their last change.
     by_time: BTreeSet<(i64, Key)>,
-    /// What is due of those that it made, beside the others.
+    /// How many of the files that the recording made are due, beside the others.
     due: f64,
 }
 
@@ -209,8 +209,8 @@ impl Candidates {
         Candidates { made: made.into(), old: old.into(), by_time, due: 0.0 }
     }
 
-    /// Of the few files that were changed nearest to this time, the one whose size is nearest to what is
-    /// wanted in bytes.
+    /// Of the few files that were changed nearest to this time, the one whose size in bytes is
+    /// nearest to the wanted one.
     fn nearest(
         &mut self,
         now: &Now,
@@ -287,9 +287,9 @@ impl Candidates {
     }
 }
 
-impl Heirs {
-    pub(super) fn new(left: FixedMap<Key, u64>, seed: u64) -> Heirs {
-        Heirs {
+impl Successors {
+    pub(super) fn new(left: FixedMap<Key, u64>, seed: u64) -> Successors {
+        Successors {
             taken: FixedSet::default(),
             left,
             dirs: FixedMap::default(),
@@ -299,7 +299,7 @@ impl Heirs {
         }
     }
 
-    /// It is what it was: nothing else takes its place.
+    /// The file stays as it is and is no successor: nothing else takes its place.
     pub(super) fn take(&mut self, key: Key) {
         self.taken.insert(key);
     }

@@ -1,4 +1,5 @@
-//! What a recording tells: the answers, and which names led where, from its window's beginning on.
+//! The facts of a recording: the answers, and which names led where, from the window's beginning
+//! on.
 
 use twin_fs::{Fallocate, Ino, Name, Op, ROOT_INO, RenameMode, mode};
 use twin_rt::{FixedMap, FixedSet, Nanos};
@@ -7,26 +8,26 @@ use twin_trace::{Header, Node, Outcome, Record, Source, TraceError};
 /// Inodes of which a recording has no number have numbers from here on.
 const UNKNOWN: Ino = 1 << 62;
 
-/// Who leaves a larger hole behind the end of a file, in bytes, does not add to it. Kernels may send what
-/// was added out of order.
+/// A write that leaves a larger hole (in bytes) behind the end of a file does not append to it.
+/// Kernels may send appended data out of order.
 const LARGE_HOLE: u64 = 1 << 20;
 
 /// A name in a directory of the recording.
 pub(super) type Slot = (Ino, Name);
 
-/// What an inode is: the type bits of its mode.
+/// The kind of an inode: the type bits of its mode.
 pub(super) type Kind = u32;
 
 /// The answer to a request, as far as it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Answer {
-    /// It was in flight when the recording ended, or has none.
+    /// The request was in flight when the recording ended, or has no answer.
     Missing,
-    /// It failed.
+    /// The operation failed, so nothing changed.
     Failed,
-    /// It led to this inode. Of a rename that leaves a whiteout, that.
+    /// The request led to this inode. Of a rename that leaves a whiteout, to the whiteout.
     Entry(Ino),
-    /// It succeeded.
+    /// The operation succeeded without naming a file.
     Done,
 }
 
@@ -34,16 +35,16 @@ pub(super) enum Answer {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Object {
     pub(super) kind: Kind,
-    /// Its owner, group and permissions.
+    /// Owner, group and permissions of the file.
     pub(super) owner: (u32, u32, u32),
-    /// Its length when the window began, in bytes.
+    /// Length of the file when the window began, in bytes.
     pub(super) size_before: u64,
     size: u64,
     /// True if its node's attributes are in.
     sized: bool,
     /// When its content was changed last, since the beginning of the recording, if that is recorded.
     pub(super) changed_ns: Option<Nanos>,
-    /// It was made in the window, as the so-manyth.
+    /// The number of the file among those that the window made.
     pub(super) made: Option<u64>,
     /// The window changes it, or what is in it.
     pub(super) is_changed: bool,
@@ -60,12 +61,12 @@ impl Object {
     }
 }
 
-/// What comes and goes in a directory during the window.
+/// How many names come and go in a directory during the window.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Turnover {
     /// Names that were made.
     pub(super) made: u64,
-    /// Of these, the ones that went again.
+    /// Of these, the ones that were removed again.
     pub(super) made_gone: u64,
     /// Names from before that went.
     pub(super) old_gone: u64,
@@ -245,19 +246,19 @@ fn changes(op: &Op) -> bool {
     )
 }
 
-/// Which part of a recording is meant.
+/// The part of a recording that is continued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// Only what was asked in so many nanoseconds before the last request.
+    /// Only the requests of this many nanoseconds before the last one.
     pub last_ns: Option<Nanos>,
-    /// Only the first so many requests.
+    /// Only this many requests, from the first on.
     pub requests: Option<u64>,
 }
 
-/// What a recording tells. See the module.
+/// The facts of a recording; the module explains them.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
-    /// By the number of the request, the first of which is 1.
+    /// The answers by the number of the request, the first of which is 1.
     answers: Vec<Answer>,
     /// The number of the window's first request, and of its last.
     pub(super) first: u64,
@@ -510,8 +511,8 @@ impl Recorded {
         }
     }
 
-    /// What an operation tells of inodes and of names from before. Returns the answer with the number
-    /// under which the inode was known before.
+    /// Learns from an operation about inodes and about names from before. Returns the answer with
+    /// the number under which the inode was known before.
     fn learn(&mut self, op: &Op, answer: Answer) -> Answer {
         let [from, to] = slots_of(op);
         let Some(slot) = from else { return answer };

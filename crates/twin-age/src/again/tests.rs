@@ -75,7 +75,7 @@ impl Day {
         writer.finish().unwrap()
     }
 
-    /// What happens on the next day, in words, and what is told of it.
+    /// The operations of the next day, in words, and the report about it.
     fn next(&self, map: &VolumeMap) -> (Vec<String>, Told) {
         self.next_of(map, Window { last_ns: None, requests: None })
     }

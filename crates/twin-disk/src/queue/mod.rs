@@ -28,11 +28,11 @@ pub struct Waiting {
     pub id: u32,
     /// A number that rises with every request: the order of arrival.
     pub seq: u64,
-    /// Read or write.
+    /// Whether the request reads or writes.
     pub kind: IoKind,
     /// First byte on the device.
     pub at: u64,
-    /// Number of bytes.
+    /// Length of the request in bytes.
     pub len: u64,
     /// For whom the request was made.
     pub origin: Origin,
@@ -42,9 +42,9 @@ pub struct Waiting {
     pub deadline: Option<Time>,
 }
 
-/// What a scheduler can see when it chooses.
+/// The state that a scheduler can see when it chooses.
 pub struct SchedulerInput<'a> {
-    /// The current time.
+    /// The time at which the device is free for the next request.
     pub now: Time,
     /// The byte behind the request that was started last.
     pub head_at: u64,
@@ -69,7 +69,7 @@ impl Positioning for ByDistance {
     }
 }
 
-/// A scheduler's choice.
+/// The request that a scheduler chose, and the way to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Next {
     /// The request to serve.
@@ -87,13 +87,13 @@ impl From<Waiting> for Next {
 /// The way of the arm to the next request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Way {
-    /// Directly.
+    /// The arm moves directly to the request.
     Straight,
-    /// By way of the last address of the device.
+    /// The arm goes to the last address of the device first.
     ByTheEnd,
-    /// By way of the first address.
+    /// The arm goes to the first address of the device first.
     ByTheStart,
-    /// To the last address, from there to the first, and from there to the request.
+    /// The arm goes to the last address, from there to the first, and from there to the request.
     ByEndAndStart,
 }
 

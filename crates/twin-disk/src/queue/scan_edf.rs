@@ -92,7 +92,7 @@ impl Experience {
         self.begun = others_wait.then_some((now, len));
     }
 
-    /// The longest that so many requests of together so many bytes should take.
+    /// The longest time that `requests` requests with `bytes` bytes in all should take.
     fn worst_ns(&self, requests: u64, bytes: u64) -> Nanos {
         let request_ns = self.now.request_ns.max(self.before.request_ns);
         let kib_ns = self.now.kib_ns.max(self.before.kib_ns);

@@ -8,7 +8,7 @@ use super::Waiting;
 /// An address, and the number of the request: requests for one address keep their order.
 pub(super) type Place = (u64, u64);
 
-/// Requests by address.
+/// The waiting requests in the order of their addresses.
 #[derive(Default)]
 pub(super) struct ByPlace(BTreeMap<Place, Waiting>);
 

@@ -1,5 +1,5 @@
-//! What a whole capture tells of each file handle: looked up before the trace is made, since a file may be
-//! used long before its name is seen.
+//! The facts about each file handle that a whole capture shows. They are collected before the trace
+//! is made, because a file may be used long before its name is seen.
 
 use core::net::IpAddr;
 
@@ -10,20 +10,20 @@ use super::usable;
 use crate::gatherer::Exchange;
 use crate::nfs::{Answer, Attr, Call, Handle};
 
-/// What is known of a file.
+/// The facts about one file.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Seen {
-    /// Its first attributes.
+    /// The attributes of the file when it was first seen.
     pub(super) attr: Option<Attr>,
-    /// Its length when it was first met, if an answer had it.
+    /// The length of the file when it was first met, if an answer had it.
     size: Option<u64>,
     /// The end of the last byte that was read.
     extent: u64,
-    /// It was used as a directory.
+    /// The file was used as a directory.
     is_dir: bool,
     /// The first name that led to it: the number of its directory, and the name.
     pub(super) name: Option<(usize, Name)>,
-    /// It has been met.
+    /// The file has been met.
     met: bool,
 }
 
@@ -38,7 +38,7 @@ impl Seen {
         }
     }
 
-    /// Its length when it was first met, at least as far as it was read.
+    /// The length of the file when it was first met, at least up to the end of what was read.
     pub(super) fn size(&self) -> u64 {
         self.size.unwrap_or(self.extent)
     }

@@ -37,25 +37,25 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Options {
-        // What common clients cache attributes for at most, and so the longest that they use a file without
-        // asking the server (acregmax of nfs(5)).
+        // The longest time for which common clients cache attributes, and so the longest that they
+        // use a file without asking the server (acregmax of nfs(5)).
         let close_after_ns = 60 * twin_rt::SECS;
         Options { close_after_ns, anonymous: false, text: "NFS packets".into() }
     }
 }
 
-/// What was inferred, and what could not be used.
+/// The counts of inferred operations, and of exchanges that could not be used.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Inferred {
     /// Operations that clients asked for.
     pub asked: u64,
     /// Lookups that lead to files whose own lookups were not captured.
     pub lookups: u64,
-    /// Opens.
+    /// Number of opens that were inferred.
     pub opens: u64,
     /// Files that existed before.
     pub nodes: u64,
-    /// Of them, those whose names were never seen.
+    /// Number of them whose names were never seen.
     pub nameless: u64,
     /// Fsyncs, from writes that had to be durable.
     pub fsyncs: u64,
@@ -81,7 +81,7 @@ pub fn trace(exchanges: &[Exchange], options: &Options) -> (Header, Vec<Record>,
     for exchange in exchanges {
         inference.exchange(exchange);
     }
-    // What is still open is closed when the capture ends; later than that nothing is known.
+    // Files that are still open are closed when the capture ends; nothing is known of later times.
     let end_ns = exchanges.iter().map(|exchange| exchange.answered_ns).max().unwrap_or(start_ns);
     inference.end_ns = end_ns.saturating_sub(start_ns);
     inference.close_idle(u64::MAX);

@@ -9,12 +9,12 @@ use twin_rt::{FixedMap, FixedSet};
 
 use crate::nfs::Attr;
 
-/// A file.
+/// A file of the tree that was seen so far.
 #[derive(Clone, Debug, Default)]
 pub(super) struct File {
     /// Type and permission bits.
     pub(super) mode: u32,
-    /// Length in bytes.
+    /// Length of the file in bytes.
     pub(super) size: u64,
     /// References that the trace holds, from lookups and creations.
     pub(super) refs: u64,
@@ -22,7 +22,7 @@ pub(super) struct File {
     pub(super) places: Vec<(Ino, Name)>,
     /// The number of names in it, if it is a directory.
     pub(super) entries: u64,
-    /// It was made within the trace, so that nothing in it existed before.
+    /// The directory was made within the trace, so nothing in it existed before.
     pub(super) is_new: bool,
     /// The number of its handle, if it is known.
     pub(super) handle: Option<usize>,
@@ -38,7 +38,7 @@ impl File {
     }
 }
 
-/// The tree.
+/// The tree of names that the calls and replies have shown so far.
 pub(super) struct Names {
     files: FixedMap<Ino, File>,
     names: FixedMap<(Ino, Name), Ino>,

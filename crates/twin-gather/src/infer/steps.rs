@@ -1,4 +1,4 @@
-//! From an exchange to operations: one function a kind of call.
+//! Turns an exchange into operations: one function for each kind of call.
 
 use core::net::IpAddr;
 
@@ -17,11 +17,11 @@ const LARGEST: u64 = 1 << 50;
 
 /// Why an exchange is left out.
 enum LeftOut {
-    /// It has no counterpart in a trace.
+    /// The call has no counterpart in a trace.
     NoCounterpart,
-    /// It failed, and a replay would not fail.
+    /// The call failed, and a replay would not fail.
     Failed,
-    /// It contradicts what came before: a getattr of this file stands for it.
+    /// The call contradicts earlier ones: a getattr of this file stands for it.
     Contradicts(Ino),
 }
 

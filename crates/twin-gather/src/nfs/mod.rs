@@ -23,56 +23,56 @@ const MOST_ENTRIES: usize = 1 << 16;
 /// A file handle, whose bytes only its server understands.
 pub type Handle = Box<[u8]>;
 
-/// A call.
+/// The arguments of a call, the same for NFS versions 2 and 3.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Call {
     /// Does nothing, or asks for what a trace does not have (PATHCONF, FSINFO, obsolete procedures).
     Nothing,
-    /// GETATTR.
+    /// GETATTR: asks for the attributes of a file.
     GetAttr {
-        /// The file.
+        /// The file whose attributes are asked for.
         file: Handle,
     },
-    /// SETATTR.
+    /// SETATTR: changes attributes, or the length, of a file.
     SetAttr {
-        /// The file.
+        /// The file whose attributes change.
         file: Handle,
-        /// New permission bits.
+        /// The new permission bits, if they change.
         mode: Option<u32>,
         /// New length, in bytes.
         size: Option<u64>,
     },
-    /// LOOKUP.
+    /// LOOKUP: looks a name up.
     Lookup {
-        /// The directory.
+        /// The directory in which to look.
         dir: Handle,
         /// The name in it.
         name: Box<[u8]>,
     },
-    /// ACCESS.
+    /// ACCESS: asks what the caller may do with a file.
     Access {
-        /// The file.
+        /// The file that the question is about.
         file: Handle,
     },
-    /// READLINK.
+    /// READLINK: reads the target of a symbolic link.
     ReadLink {
-        /// The symbolic link.
+        /// The symbolic link whose target is read.
         file: Handle,
     },
-    /// READ.
+    /// READ: reads from a file.
     Read {
-        /// The file.
+        /// The file that is read.
         file: Handle,
-        /// Its first byte.
+        /// Offset of the first byte to read.
         off: u64,
         /// The number of bytes asked for.
         len: u32,
     },
-    /// WRITE.
+    /// WRITE: writes to a file.
     Write {
-        /// The file.
+        /// The file that is written.
         file: Handle,
-        /// Its first byte.
+        /// Offset of the first byte to write.
         off: u64,
         /// The number of bytes.
         len: u32,
@@ -81,9 +81,9 @@ pub enum Call {
     },
     /// CREATE, MKDIR, SYMLINK and MKNOD.
     Create {
-        /// The directory.
+        /// The directory that gets the new name.
         dir: Handle,
-        /// The new name.
+        /// The name of the new file.
         name: Box<[u8]>,
         /// File type and permission bits.
         mode: u32,
@@ -94,51 +94,51 @@ pub enum Call {
         /// The target of a symbolic link.
         target: Box<[u8]>,
     },
-    /// REMOVE and RMDIR.
+    /// REMOVE and RMDIR: remove a name.
     Remove {
-        /// The directory.
+        /// The directory that loses the name.
         dir: Handle,
         /// The name in it.
         name: Box<[u8]>,
         /// The name of a directory.
         is_dir: bool,
     },
-    /// RENAME.
+    /// RENAME: moves a name to another name or directory.
     Rename {
         /// The directory of the old name.
         dir: Handle,
-        /// The old name.
+        /// The name before the call.
         name: Box<[u8]>,
         /// The directory of the new name.
         to_dir: Handle,
-        /// The new name.
+        /// The name after the call.
         to_name: Box<[u8]>,
     },
-    /// LINK.
+    /// LINK: adds a name to a file.
     Link {
-        /// The file.
+        /// The file that gets another name.
         file: Handle,
         /// The directory of the new name.
         dir: Handle,
-        /// The new name.
+        /// The additional name of the file.
         name: Box<[u8]>,
     },
-    /// READDIR and READDIRPLUS.
+    /// READDIR and READDIRPLUS: list a directory.
     ReadDir {
-        /// The directory.
+        /// The directory that is listed.
         dir: Handle,
-        /// Where to go on; zero at the beginning.
+        /// The cookie at which the listing continues; zero at the beginning.
         cookie: u64,
         /// The most bytes of the answer.
         bytes: u32,
-        /// With attributes (READDIRPLUS).
+        /// Whether attributes are asked for too (READDIRPLUS).
         plus: bool,
     },
-    /// STATFS and FSSTAT.
+    /// STATFS and FSSTAT: ask for the free space.
     StatFs,
-    /// COMMIT.
+    /// COMMIT: makes written data durable.
     Commit {
-        /// The file.
+        /// The file whose data is made durable.
         file: Handle,
     },
 }
@@ -148,22 +148,22 @@ pub enum Call {
 pub struct Attr {
     /// File type and permission bits.
     pub mode: u32,
-    /// Number of names.
+    /// Number of names of the file.
     pub nlink: u32,
     /// User number of the owner.
     pub uid: u32,
     /// Number of the group.
     pub gid: u32,
-    /// Length in bytes.
+    /// Length of the file in bytes.
     pub size: u64,
-    /// Bytes of storage.
+    /// Space that the file takes, in bytes.
     pub used: u64,
 }
 
 /// A name of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
-    /// The name.
+    /// The name as the directory has it.
     pub name: Box<[u8]>,
     /// Attributes, if they came with it.
     pub attr: Option<Attr>,

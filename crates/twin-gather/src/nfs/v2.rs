@@ -84,7 +84,7 @@ pub(super) fn call(procedure: u32, xdr: &mut Xdr<'_>) -> Option<Call> {
     })
 }
 
-/// CREATE, SYMLINK, MKDIR.
+/// Decodes the arguments of CREATE, SYMLINK or MKDIR.
 fn create(procedure: u32, xdr: &mut Xdr<'_>) -> Option<Call> {
     let (dir, name_) = (handle(xdr)?, name(xdr)?);
     let (kind, default) = match procedure {

@@ -15,20 +15,20 @@ use crate::limits::FILE_SIZE_REMEDY;
 pub enum ImageError {
     /// Another process has it open.
     InUse(PathBuf),
-    /// It is, or lies on, something that another process uses by another name.
+    /// The image is, or lies on, something that another process uses by another name.
     InUseAs {
-        /// The image.
+        /// The image that was to be opened.
         path: PathBuf,
-        /// What it is.
+        /// The device or mount that uses its bytes.
         what: String,
-        /// What to do.
+        /// What the user can do about it.
         remedy: String,
     },
     /// The limit of this process on the size of files would end writes in the middle.
     SizeLimit {
-        /// The image.
+        /// The image that was to be opened.
         path: PathBuf,
-        /// Its size, in bytes.
+        /// Size of the image in bytes.
         size: u64,
         /// The limit, in bytes.
         limit: u64,
@@ -39,9 +39,9 @@ pub enum ImageError {
     Exists(PathBuf),
     /// The block device's sectors are larger than the caller can use.
     SectorTooLarge {
-        /// The device.
+        /// The block device that was to be opened.
         path: PathBuf,
-        /// Its sector, in bytes.
+        /// Size of the device's sectors in bytes.
         sector: u32,
         /// The largest that the caller can use, in bytes.
         max: u32,
@@ -50,7 +50,7 @@ pub enum ImageError {
     Host {
         /// The attempted action, for example "opening".
         what: &'static str,
-        /// The file.
+        /// The file that the system call was about.
         path: PathBuf,
         /// The error of the host.
         error: io::Error,
@@ -78,7 +78,7 @@ impl fmt::Display for ImageError {
             }
             ImageError::NotAnImage(path) => {
                 let path = path.display();
-                write!(f, "{path} is neither a regular file nor a block device")
+                write!(f, "{path} is neither a regular file nor a block device: name one")
             }
             ImageError::Exists(path) => {
                 write!(f, "{} exists already: remove it or choose another name", path.display())

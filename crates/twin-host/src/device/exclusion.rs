@@ -33,7 +33,7 @@ const DEEPEST: usize = 8;
 /// The unit of sizes and places in sysfs, in bytes.
 const SYSFS_SECTOR: u64 = 512;
 
-/// What an open image holds as long as it is open.
+/// The locks and descriptors that an open image holds.
 #[derive(Default)]
 pub(super) struct Claim {
     /// Descriptors with locks on what lies below, and of loop devices over the file.
@@ -135,7 +135,8 @@ impl Claim {
             let flags = OFlags::RDONLY | OFlags::CLOEXEC;
             let same = match open_file(&node, flags, Mode::empty()) {
                 Ok(fd) => loop_status(&fd).is_some_and(|status| status.is_over(file)),
-                // Whoever may not open it is told by its name, and by what is mounted from it.
+                // This process may not open the device, so its name and the mounts from it have to
+                // do.
                 Err(_) => backing_is(&name, file) && is_mounted(&name),
             };
             if !same {
@@ -152,9 +153,9 @@ impl Claim {
 
 /// Something that a device lies on.
 struct Part {
-    /// Its path, for messages and to open it.
+    /// The path of the part, for messages and to open it.
     name: String,
-    /// What must be found there; `None` if any will do.
+    /// The file or device that must be found at the path; `None` if any will do.
     identity: Option<Identity>,
     range: Range,
 }
@@ -188,8 +189,8 @@ impl Part {
     }
 }
 
-/// What bytes of a block device lie on: a file or device below a loop device, or the devices from
-/// which the device mapper or a RAID makes this one.
+/// The parts on which bytes of a block device lie: a file or device below a loop device, or the
+/// devices from which the device mapper or a RAID makes this one.
 fn parts_below(fd: &OwnedFd, stat: &Stat, range: Range) -> Vec<Part> {
     let device = (major(stat.st_rdev), minor(stat.st_rdev));
     let node = PathBuf::from(format!("/sys/dev/block/{}:{}", device.0, device.1));
@@ -213,7 +214,7 @@ fn parts_below(fd: &OwnedFd, stat: &Stat, range: Range) -> Vec<Part> {
     }
     let slaves = fs::read_dir(whole.join("slaves")).into_iter().flatten().flatten();
     let names = slaves.map(|slave| slave.file_name().to_string_lossy().replace('!', "/"));
-    // Where on them it lies only the mapper knows: all of each is taken.
+    // Only the mapper knows where on them it lies, so all of each is taken.
     names.map(|name| Part { name: format!("/dev/{name}"), identity: None, range: (0, 0) }).collect()
 }
 
@@ -282,7 +283,7 @@ fn lock_range(fd: &OwnedFd, (start, len): Range, shared: bool) -> Result<(), Err
     }
 }
 
-/// What a loop device tells of itself: `struct loop_info64` of the kernel.
+/// The status of a loop device: `struct loop_info64` of the kernel.
 #[repr(C)]
 struct LoopInfo {
     device: u64,
@@ -341,12 +342,12 @@ const LOOP_CTL_GET_FREE: libc::Ioctl = 0x4C82;
 const LOOP_CONFIGURE: libc::Ioctl = 0x4C0A;
 /// The device goes when nobody has it open.
 const LO_FLAGS_AUTOCLEAR: u32 = 4;
-/// It does not keep a second copy of the file's pages.
+/// With this flag a loop device does not keep a second copy of the file's pages.
 const LO_FLAGS_DIRECT_IO: u32 = 16;
 /// How often to try for a device that is still free.
 const TRIES: u32 = 8;
 
-/// What attaches a file: `struct loop_config` of the kernel.
+/// The request that attaches a file: `struct loop_config` of the kernel.
 #[repr(C)]
 struct LoopConfig {
     fd: u32,
@@ -388,7 +389,7 @@ pub(super) fn attach(file: &OwnedFd) -> Option<OwnedFd> {
     None
 }
 
-/// What a loop device tells of itself; `None` for anything else.
+/// The status of a loop device; `None` for anything else.
 fn loop_status(fd: &OwnedFd) -> Option<LoopInfo> {
     let mut info = LoopInfo::default();
     // SAFETY: a loop device writes a structure of this form to the pointer, which points to one that

@@ -16,12 +16,12 @@ use twin_disk::IoErrorKind;
 
 use super::exclusion::Claim;
 
-/// See the module.
+/// Watches whether a device still has the size with which it was opened.
 pub(super) struct Extent {
     fd: Arc<OwnedFd>,
     is_device: bool,
     size: u64,
-    /// What else must be as large as it was, and what keeps others away.
+    /// The parts below that must keep their sizes, too, and the locks that keep others away.
     claim: Claim,
     shrank: Cell<bool>,
 }

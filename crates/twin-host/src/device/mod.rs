@@ -119,7 +119,7 @@ impl FileDevice {
         self.state.queue.described()
     }
 
-    /// By what its requests are observed, wherever the device itself is moved.
+    /// The seam by which the device's requests are observed, wherever the device itself is moved.
     pub fn requests(&self) -> Requests {
         Requests::of(&self.state)
     }

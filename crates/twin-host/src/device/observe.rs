@@ -1,9 +1,9 @@
-//! The seam for who observes the requests of a device.
+//! The seam for observers of the requests to a device.
 //!
-//! Contract: the observer is told of each request when it is submitted and when it has its result, and
-//! makes no requests itself. It is called from within the device, where a file system may be in the
-//! middle of a change: it must not ask the file system anything. A device that nobody observes asks
-//! twice a request whether somebody does.
+//! Contract: the device calls the observer when a request is submitted, and again when it has its
+//! result. The observer makes no requests itself. It is called from within the device, where a file
+//! system may be in the middle of a change, so it must not ask the file system anything. Without an
+//! observer, each request costs two tests.
 
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
@@ -48,8 +48,8 @@ impl Requests {
         Requests(Rc::downgrade(state))
     }
 
-    /// Has `observer` told of every request from now on, in place of an earlier observer; `None` ends
-    /// that. Not to be called by an observer.
+    /// Reports every request from now on to `observer`, which replaces an earlier one; `None` ends
+    /// the reports. An observer must not call this.
     pub fn observe(&self, observer: Option<Rc<dyn RequestObserver>>) {
         // Dropped after the borrow has ended.
         let _before = self.0.upgrade().map(|device| device.observed.0.replace(observer));

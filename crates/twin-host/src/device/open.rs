@@ -46,7 +46,7 @@ impl Default for ImageOptions {
     }
 }
 
-/// An opened image.
+/// An image that is open, with the locks on it.
 pub(super) struct Image {
     pub(super) fd: OwnedFd,
     pub(super) size: u64,
@@ -55,7 +55,7 @@ pub(super) struct Image {
     pub(super) memory_align: usize,
     pub(super) queue: DriverQueue,
     pub(super) is_device: bool,
-    /// What keeps others away while it is open.
+    /// The locks that keep others away while the image is open.
     pub(super) claim: Claim,
 }
 

@@ -17,7 +17,7 @@ use twin_settings::{Named, RegistryEntry, SettingsError, grammar};
 
 use super::Transfer;
 
-/// Where the kernel describes block devices by number.
+/// The directory in which the kernel describes block devices by number.
 const SYSFS: &str = "/sys/dev/block";
 /// The name of passing everything on.
 const NONE: &str = "none";
@@ -29,10 +29,10 @@ const DEPTH: &str = "depth";
 /// The queue of an image, as it was asked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum QueueChoice {
-    /// By what the kernel says of the device.
+    /// The queue that suits the device, as the kernel describes it.
     #[default]
     Automatic,
-    /// Everything passes.
+    /// No queue: every request goes to the device at once.
     PassThrough,
     /// This one; with the number of requests that the device takes at once, if it was given.
     Sorted(&'static RegistryEntry<Maker>, Option<u32>),
@@ -78,7 +78,7 @@ impl QueueChoice {
     }
 }
 
-/// What the kernel says of a device.
+/// The kernel's description of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Described {
     rotates: bool,
@@ -86,8 +86,8 @@ struct Described {
     depth: u32,
 }
 
-/// What the kernel, whose descriptions lie below `root`, says of the device with this number; `None`
-/// for a file on no device of its own (in memory, over a network).
+/// Reads the kernel's description, below `root`, of the device with this number; `None` for a file
+/// on no device of its own (in memory, over a network).
 fn described(root: &Path, device: u64) -> Option<Described> {
     let place = root.join(format!("{}:{}", major(device), minor(device)));
     // A partition has no queue of its own; its disk is the directory above.
@@ -150,7 +150,8 @@ impl DriverQueue {
         DriverQueue { name: entry.name, depth: depth as usize, state: RefCell::new(Some(state)) }
     }
 
-    /// Its name, and how many requests it hands over at once, without one everything.
+    /// The name of the queue, and how many requests it hands over at once; without a number it
+    /// hands over everything.
     pub(super) fn described(&self) -> (&'static str, Option<usize>) {
         (self.name, (self.depth != usize::MAX).then_some(self.depth))
     }

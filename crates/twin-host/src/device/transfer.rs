@@ -64,7 +64,7 @@ pub(crate) struct Transfer {
 /// A transfer that waits in its device's queue: the number of the device, and a number there.
 pub(crate) type WaitingName = (u32, u32);
 
-/// Who receives the result of a transfer.
+/// The receiver of the result of a transfer.
 pub(super) enum ResultOwner {
     /// The request of this number.
     One(u64, Completion),
@@ -83,7 +83,7 @@ pub(crate) enum Ending {
 pub(crate) struct Finished {
     /// The number of its device.
     pub(crate) device: u32,
-    /// Its number on its device.
+    /// The number of the transfer on its device.
     pub(crate) id: u64,
     pub(crate) completion: Completion,
     pub(crate) result: IoResult,
@@ -122,7 +122,7 @@ impl Transfer {
         Some((self.device.number, id))
     }
 
-    /// It as its device's queue sees it.
+    /// The transfer as its device's queue sees it.
     pub(super) fn waiting(&self, id: u32, seq: u64, arrived: Time) -> Waiting {
         let &Transfer { op: kind, at, len, origin, deadline, .. } = self;
         Waiting { id, seq, kind, at, len, origin, arrived, deadline }
@@ -136,7 +136,7 @@ impl Transfer {
         self.job().fd.as_fd()
     }
 
-    /// Where the next step begins on the device.
+    /// The offset on the device at which the next step begins.
     pub(crate) fn position(&self) -> u64 {
         self.at + self.job().done
     }
@@ -200,7 +200,7 @@ impl Transfer {
                 Some(Ok(Vec::new()))
             }
             Err(errno) => Some(self.error(error_kind(errno))),
-            // What was flushed is not there if its place is gone.
+            // Flushed data is not there if its place on the device is gone.
             Ok(_) if self.op == IoKind::Flush => match self.device.extent.check() {
                 Some(kind) => Some(self.error(kind)),
                 None => Some(Ok(Vec::new())),

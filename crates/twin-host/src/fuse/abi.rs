@@ -63,7 +63,7 @@ pub mod init {
     pub const INIT_EXT: u64 = 1 << 30;
 }
 
-/// Which fields of `SetattrIn` are valid.
+/// The bits that say which fields of `SetattrIn` are valid.
 pub mod fattr {
     pub const MODE: u32 = 1 << 0;
     pub const UID: u32 = 1 << 1;
@@ -77,13 +77,13 @@ pub mod fattr {
     pub const CTIME: u32 = 1 << 10;
 }
 
-/// What the reply to an open allows the kernel.
+/// The flags of the reply to an open, which allow the kernel things.
 pub mod fopen {
     pub const KEEP_CACHE: u32 = 1 << 1;
     pub const CACHE_DIR: u32 = 1 << 3;
 }
 
-/// Flags of WRITE.
+/// The flags of a WRITE request.
 pub mod write {
     /// The write comes from the page cache, and the kernel does not know whose it is.
     pub const CACHE: u32 = 1 << 0;

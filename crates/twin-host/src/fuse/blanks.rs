@@ -1,18 +1,20 @@
-//! Regular files without a block, which the kernel may hold unwritten pages of.
+//! Regular files without a block, of which the kernel may hold unwritten pages.
 //!
 //! Programs that copy files take a file without blocks for one without data (`tar -S` does not even
-//! look). But a kernel that collects writes does not count blocks: as long as a file stays open, it
-//! tells the count that it was told last, whatever it has collected since. And pages that are stored
-//! through a mapping it collects in any case.
+//! read it). But a kernel that collects writes does not count blocks: as long as a file stays open,
+//! it repeats the count of our last answer, whatever it has collected since. It also collects pages
+//! that are stored through a mapping, in any case.
 //!
-//! Contract: nobody is told "no blocks" of a file of which the kernel holds pages.
-//! - That count is good for the one who asked for it, and is not kept ([`Blanks::is_once`]). Before it
-//!   is told, what the kernel holds is fetched ([`Blanks::needs_pages`]), unless it can hold nothing.
-//! - A writer, who is about to make pages, is told of a block in advance. The kernel keeps that, and
-//!   forgets it when it has written the file out.
-//! - Where pages cannot be fetched, a block is told in advance too.
+//! Contract: nobody gets the answer "no blocks" about a file of which the kernel holds pages.
 //!
-//! Files that lie in their inode count the sectors of their bytes, as elsewhere.
+//! - That answer is good for one question only; the kernel does not keep it ([`Blanks::is_once`]).
+//!   Before it is given, the kernel's pages are fetched ([`Blanks::needs_pages`]), unless there can
+//!   be none.
+//! - A writer, who is about to make pages, gets an answer with one block in advance. The kernel
+//!   keeps that count, and drops it when it has written the file out.
+//! - Where pages cannot be fetched, the answer has one block in advance too.
+//!
+//! Files that lie in their inode count the sectors of their bytes, as in other file systems.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -24,14 +26,14 @@ use super::translate::{Expect, node};
 
 /// The unit of the counts that the kernel tells.
 const SECTOR: u64 = 512;
-/// The count that is told in advance: one page.
+/// The count of sectors that is answered in advance: one page.
 const ADVANCE: u64 = 8;
-/// The most files that are remembered. Others are told of a block in advance.
+/// The largest number of files that are remembered. Answers about others have a block in advance.
 const MOST: usize = 1 << 16;
 /// A writer that was let through before this time has made its pages.
 const SURE_NS: u64 = SECS;
 
-/// What was told of files without blocks.
+/// Our answers about files without blocks.
 #[derive(Default)]
 pub(super) struct Blanks {
     /// The kernel collects writes.
@@ -49,7 +51,7 @@ fn is_blank(attr: &Attr, collects: bool) -> bool {
 }
 
 impl Blanks {
-    /// What was agreed with the kernel.
+    /// Takes over the agreement with the kernel.
     pub(super) fn begin(&self, collects: bool, asks: bool) {
         self.collects.set(collects);
         self.asks.set(asks);
@@ -60,7 +62,7 @@ impl Blanks {
         is_blank(attr, self.collects.get())
     }
 
-    /// True if what the kernel holds of a file must be fetched before these attributes are told.
+    /// True if the kernel's pages of a file must be fetched before an answer with these attributes.
     pub(super) fn needs_pages(&self, attr: &Attr, now: Time) -> bool {
         // A mapping asks nobody.
         is_blank(attr, self.collects.get())
@@ -123,7 +125,7 @@ impl Blanks {
         }
     }
 
-    /// The count of blocks that is told.
+    /// Puts the count of blocks for the answer into `attr`.
     fn count(&self, attr: &mut Attr, ahead: bool, now: Time) {
         if attr.blocks > 0 || attr.mode & mode::TYPE != mode::REGULAR {
             return;

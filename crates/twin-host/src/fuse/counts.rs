@@ -1,13 +1,13 @@
-//! Which counts of blocks the kernel has to ask for again.
+//! Decides when the kernel has to ask for counts of blocks again.
 //!
-//! A kernel that collects writes keeps the attributes of a file, and with them the count of its blocks,
-//! until the file is closed. Data that arrives from it changes the count here, and it learns nothing of
-//! that.
+//! A kernel that collects writes keeps the attributes of a file, and with them the count of its
+//! blocks, until the file is closed. Data that arrives from the kernel changes the count here, but
+//! the kernel does not learn of it.
 //!
-//! Contract: after an fsync the kernel asks again if the count has changed since it was told. After data
-//! that it sent by itself, it asks again within about two seconds, if the file is not small, or data came
-//! for it before: a mass of small files that are made and closed at once does not need it, and would pay
-//! with a request each.
+//! Contract: after an fsync the kernel asks again if the count has changed since our last answer.
+//! After data that it sent by itself it asks again within about two seconds, if the file is not
+//! small or has received data before: the many small files that are created and closed at once do
+//! not need it, and would each pay with a request.
 
 use std::cell::{Cell, RefCell};
 use std::collections::BTreeMap;
@@ -28,7 +28,8 @@ struct Known {
     arrived: bool,
     /// When data first arrived.
     first: Option<Time>,
-    /// The bytes that it took when the kernel was last made to ask, or told; `None` if it was not.
+    /// The bytes that the file took when the kernel was last made to ask, or last got an answer;
+    /// `None` before that.
     kernel_s: Option<u64>,
     /// The bytes that it took when the kernel was last to be made to ask soon.
     soon: Option<u64>,
@@ -79,7 +80,7 @@ impl Counts {
         std::mem::replace(&mut file.kernel_s, takes) != takes
     }
 
-    /// The kernel was told the attributes of a node.
+    /// The kernel has got the attributes of a node.
     pub(super) fn told(&self, node: u64, takes: impl FnOnce() -> u64) {
         if let Some(file) = self.files.borrow_mut().get_mut(&node) {
             file.kernel_s = Some(takes());

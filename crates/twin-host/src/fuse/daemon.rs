@@ -68,9 +68,6 @@ pub fn in_background(child: impl FnOnce(Ready) -> i32) -> Result<i32, String> {
 }
 
 /// As [`in_background`]; returns the note of the child too and does not print it.
-///
-/// # Errors
-/// As for [`in_background`].
 pub fn in_background_with_note(child: impl FnOnce(Ready) -> i32) -> Result<(i32, String), String> {
     let threads = std::fs::read_dir("/proc/self/task").map_or(1, Iterator::count);
     if threads != 1 {

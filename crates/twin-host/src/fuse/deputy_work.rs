@@ -34,9 +34,9 @@ use super::errand::{Done, Errand, MOST_BYTES, MOST_UNDER_WAY, Place, Said};
 use super::mountinfo::mounted_at;
 use super::unmounter::Unmounter;
 
-/// What the process is called in lists of processes.
+/// The name of the process in lists of processes.
 const NAME: &[u8] = b"twinfs: deputy of a mount";
-/// The longest that an errand may take until the daemon is told that it is late.
+/// The longest time that an errand may take before the daemon is told that it is late.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// How long a daemon whose first thread has died has to end by itself.
 const DYING: Duration = Duration::from_millis(500);
@@ -152,7 +152,7 @@ fn rename(name: &[u8]) -> Option<()> {
     Some(())
 }
 
-/// What the threads share.
+/// The state that the threads share.
 struct Shared {
     socket: OwnedFd,
     place: Mutex<Place>,
@@ -172,7 +172,7 @@ struct Late {
 }
 
 impl Late {
-    /// Those that are late by now, which are not under way any more.
+    /// Takes the errands that are late by now; they are not under way any more.
     fn take(&mut self) -> Vec<u64> {
         let late = self.since.iter().filter(|(_, since)| since.elapsed() >= PATIENCE);
         let late: Vec<u64> = late.map(|(&id, _)| id).collect();
@@ -350,7 +350,8 @@ fn end_connection(place: &Place) {
     }
 }
 
-/// Does an errand. A file that comes with the result is closed after that was told.
+/// Performs an errand. The caller closes a file that comes with the result after it has sent the
+/// result.
 fn do_errand(place: &Place, errand: Errand) -> (Done, Option<OwnedFd>) {
     let unmounter = || Unmounter { dir: place.dir.clone(), by_helper: place.by_helper };
     let done = match errand {

@@ -1,4 +1,4 @@
-//! What a [`Deputy`](super::Deputy) can be asked to do, and the messages for that.
+//! The errands of a [`Deputy`](super::Deputy), and the messages for them.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,32 +12,33 @@ pub(super) const MOST_UNDER_WAY: usize = 4;
 /// The longest message: three paths and a head.
 pub(super) const MOST_BYTES: usize = 16 << 10;
 
-/// What a deputy can be asked to do.
+/// An errand that a deputy does for its daemon.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Errand {
-    /// To know the mount. It must have ended before anything else is asked for.
+    /// Learn where the mount is. This must have ended before any other errand begins.
     Know(Place),
-    /// To open the file that tells the kernel that opens need no request, and to close it again.
+    /// Open the file that tells the kernel that opens need no request, and close it again.
     Prime,
-    /// To have the kernel write out a file, by its node and generation, and to wait for that.
+    /// Have the kernel write out a file, named by its node and generation, and wait for that.
     WriteOut { node: u64, generation: u32 },
-    /// To have the kernel write out all files: when the errand has ended, the daemon has read every
+    /// Have the kernel write out all files: when the errand has ended, the daemon has read every
     /// request for that. The number must be another one each time.
     WriteOutAll { number: u64 },
-    /// To have the kernel begin to write out all files. It looks no name up, since who waits for it may
-    /// hold the directory.
+    /// Have the kernel begin to write out all files. This looks no name up, because whoever waits
+    /// for it may hold the directory.
     StartWriting,
-    /// To unmount; if a process uses the mount, to write it out and detach it.
+    /// Unmount; if a process uses the mount, write everything out and detach the mount.
     Unmount,
-    /// To detach the mount from the tree.
+    /// Detach the mount from the tree.
     Detach,
 }
 
-/// Where a mount is.
+/// The place of a mount.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Place {
     pub(super) dir: PathBuf,
-    /// Its device number as `major:minor`, to notice another file system mounted over it.
+    /// The device number of the mount as `major:minor`, to notice another file system mounted over
+    /// it.
     pub(super) device: String,
     /// The name, in its root, of the file that the front end answers for itself.
     pub(super) own_file: String,

@@ -21,7 +21,7 @@ use super::deputy::Deputy;
 use super::errand::Errand;
 use super::translate::Expect;
 
-/// What waits for pages of the kernel.
+/// An operation that waits for pages of the kernel.
 pub(super) enum Waiter {
     /// An operation that is to be executed then.
     Enter { header: InHeader, cred: Cred, op: Op, expect: Expect },
@@ -39,7 +39,7 @@ pub(super) struct Fetcher {
     /// Files can be fetched by their numbers.
     by_number: Cell<bool>,
     next_number: Cell<u64>,
-    /// What has what it waited for (true), or cannot have it.
+    /// Operations whose pages have come (true), or cannot come.
     ready: RefCell<VecDeque<(Waiter, bool)>>,
     /// Writes under way, by their numbers, and who waits for their ends.
     writes: RefCell<BTreeSet<u64>>,
@@ -56,7 +56,8 @@ impl Fetcher {
         self.deputy.borrow().clone()
     }
 
-    /// What was agreed with the kernel: whether it tells when a file's pages have been written.
+    /// Takes over the agreement with the kernel: whether it reports when a file's pages have been
+    /// written.
     pub(super) fn begin(&self, tells: bool) {
         self.by_number.set(tells && rustix::process::geteuid().is_root());
     }
@@ -102,7 +103,7 @@ impl Fetcher {
         let _ = deputy.ask(&Errand::StartWriting).await;
     }
 
-    /// Fetches all files.
+    /// Has the kernel write out the pages of all files; false if that cannot be done.
     pub(super) async fn all(&self) -> bool {
         let Some(deputy) = self.deputy() else { return false };
         let number = self.next_number.get() + 1;

@@ -30,7 +30,7 @@ const SUBTYPE: &str = "twinfs";
 /// How long the drop of a mount waits for its unmounting.
 const DROP_PATIENCE: Duration = Duration::from_secs(2);
 
-/// How to mount.
+/// The options of a mount, as the kernel and fusermount3 know them.
 #[derive(Clone, Debug)]
 pub struct MountOptions {
     /// The text to show as the mounted device: the path of the image.
@@ -39,7 +39,7 @@ pub struct MountOptions {
     pub allow_other: bool,
     /// Let the kernel check permission bits.
     pub kernel_checks: bool,
-    /// Mount read-only.
+    /// Whether the kernel refuses all changes.
     pub read_only: bool,
     /// Say that reading sets no access times (`noatime`), as is true of all that keeps them itself.
     pub no_access_times: bool,
@@ -81,16 +81,16 @@ pub enum MountError {
     NoFuse(io::Error),
     /// The directory cannot be used.
     Place {
-        /// The directory.
+        /// The directory to mount at.
         dir: PathBuf,
         /// The error of the host.
         error: io::Error,
     },
     /// The kernel or fusermount3 refused.
     Refused {
-        /// The directory.
+        /// The directory to mount at.
         dir: PathBuf,
-        /// The message.
+        /// The message of the kernel or of fusermount3.
         why: String,
     },
     /// There is no fusermount3, which an ordinary user needs.
@@ -163,7 +163,7 @@ impl Mount {
         &self.dir
     }
 
-    /// Who calls into the mount.
+    /// The process that calls into the mount for the daemon.
     pub(super) fn deputy(&self) -> &Deputy {
         &self.deputy
     }
@@ -205,8 +205,8 @@ impl Mount {
 impl Drop for Mount {
     fn drop(&mut self) {
         if !self.gone {
-            // The deputy may not know the mount yet. It is not waited for without end, because the
-            // kernel may send us writes first, which this thread does not answer.
+            // The deputy may not know the mount yet. We wait for it only for a limited time,
+            // because the kernel may first send us writes that this thread does not answer.
             if let Some((place, _)) = self.place("") {
                 let _ = self.deputy.ask_and_wait(&Errand::Know(place), DROP_PATIENCE);
                 let _ = self.deputy.ask_and_wait(&Errand::Detach, DROP_PATIENCE);

@@ -12,7 +12,7 @@ pub(super) struct Mounted {
     pub(super) dir: PathBuf,
     /// The directory of the file system that is visible there.
     root: PathBuf,
-    /// Its device number, as `major:minor`.
+    /// The device number as `major:minor`.
     pub(super) device: String,
     pub(super) kind: String,
 }

@@ -22,11 +22,11 @@ pub struct SessionOptions {
     /// reported at those moments. Use it with [`coarse_time`](crate::HostOptions::coarse_time);
     /// without, small files cost one more request.
     pub writeback_cache: bool,
-    /// Execute opens and releases. Otherwise the kernel is told once that opens need no request,
-    /// which saves up to three requests for each file; only references then keep inodes alive.
+    /// Execute opens and releases. Otherwise the kernel learns once that opens need no request,
+    /// which saves up to three requests for each file; then only references keep inodes alive.
     pub count_opens: bool,
-    /// Serve extended attributes. Otherwise the kernel is told once that there are none, which
-    /// saves a request at the first write to each file.
+    /// Serve extended attributes. Otherwise the kernel learns once that there are none, which saves
+    /// a request at the first write to each file.
     pub xattrs: bool,
     /// Only this mount changes the volume, so that the kernel may keep cached data between opens
     /// without looking for changes.
@@ -101,7 +101,7 @@ pub(super) struct Agreed {
     pub(super) no_opendir: bool,
     /// The kernel collects writes, and keeps times and sizes of files meanwhile.
     pub(super) writeback: bool,
-    /// Who waits for a page of a file to be written waits until that was answered.
+    /// A program that waits until a page of a file is written waits until the write is answered.
     pub(super) tells_written: bool,
     /// A request for attributes by a file handle means that the client is about to write.
     pub(super) gated: bool,

@@ -136,7 +136,7 @@ pub(super) struct Malformed {
     pub(super) unique: Option<u64>,
     /// The opcode, or zero if it could not be read.
     pub(super) opcode: u32,
-    /// What is wrong.
+    /// The part of the packet that is wrong.
     pub(super) what: &'static str,
 }
 
@@ -147,9 +147,6 @@ impl fmt::Display for Malformed {
 }
 
 /// Parses a packet.
-///
-/// # Errors
-/// If it is malformed.
 pub(super) fn parse(packet: &[u8]) -> Result<(InHeader, Call<'_>), Malformed> {
     let Ok((header, rest)) = InHeader::read_from_prefix(packet) else {
         return Err(Malformed { unique: None, opcode: 0, what: "shorter than a header" });

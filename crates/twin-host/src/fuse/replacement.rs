@@ -15,16 +15,16 @@ use super::translate::node;
 /// The file that an operation puts in place of another one.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Replacement {
-    /// There is none.
+    /// The operation puts no file in place of another.
     None,
-    /// This one.
+    /// The operation puts this file in place of another.
     File(Ino),
-    /// Which one is not known without waiting.
+    /// The file is not known without waiting.
     Unknown,
 }
 
 impl Replacement {
-    /// Its node; `None` if any may be meant.
+    /// The node of the file; `None` if any may be meant.
     pub(super) fn node(&self) -> Option<u64> {
         match self {
             Replacement::File(ino) => Some(node(*ino)),

@@ -60,7 +60,7 @@ impl Answer {
     }
 }
 
-/// For how long the kernel may keep what it is told.
+/// How long the kernel may keep names and attributes of replies.
 #[derive(Clone, Copy)]
 pub(super) struct Terms<'a> {
     pub(super) options: &'a SessionOptions,

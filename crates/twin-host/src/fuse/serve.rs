@@ -62,7 +62,7 @@ pub async fn serve<F: FileSystem>(
     });
     let end = end.await;
     mount.gone = matches!(end, Ok(End::Unmounted));
-    // Who unmounts it so early finds it ready, too.
+    // A program that unmounts this early finds the mount ready, too.
     failed = failed.or_else(|| ready.take().and_then(|ready| ready().err()));
     match failed {
         Some(error) => Err(error),

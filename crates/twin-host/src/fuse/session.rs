@@ -62,7 +62,7 @@ const MAX_PIECES: usize = 1024;
 pub enum End {
     /// The file system was unmounted.
     Unmounted,
-    /// It was told to stop while clients still used it.
+    /// The session was told to stop while clients still used it.
     Abandoned,
 }
 
@@ -75,7 +75,7 @@ pub struct SessionStats {
     pub operations: u64,
     /// Operations that had to wait.
     pub waited: u64,
-    /// Malformed packets.
+    /// Number of packets that made no sense.
     pub malformed: u64,
 }
 
@@ -119,7 +119,7 @@ struct Waiting {
     name: &'static str,
     since: Time,
     silent: bool,
-    /// True if its client was told that it failed: the result is not sent any more.
+    /// True if the client has already got an error, so that the result is not sent.
     given_up: bool,
 }
 
@@ -565,7 +565,8 @@ impl<F: FileSystem> Inner<F> {
     /// Lets a client write, refuses, or makes it wait.
     fn pass_gate(self: &Rc<Self>, pending: PendingWrite) {
         if self.blanks.take(pending.header.nodeid) {
-            // It may be a reader, who asks because the kernel did not keep what it was told.
+            // The asker may be a reader, whose question comes because the kernel keeps no
+            // attributes.
             let PendingWrite { header, cred, ino } = pending;
             return self.enter(&header, cred, Op::GetAttr { ino }, Expect::Gate);
         }
@@ -659,7 +660,7 @@ impl<F: FileSystem> Inner<F> {
             self.keeper.fell(node);
             let _ = tell_stale(&self.fd, node, -1);
         }
-        // Of the answer when it hands over times, the kernel takes nothing.
+        // The kernel ignores the answer when it hands over times.
         if expect != Expect::Changed
             && let Reply::Attr(attr) | Reply::Entry(LookupEntry { attr, .. }) = &reply
         {

@@ -43,9 +43,6 @@ pub fn sync_file_system(dir: &File) -> io::Result<()> {
 
 /// Has the kernel hand over what it has collected for the file system of this directory, and waits
 /// until it has arrived at the server, if that is one of ours: syncfs does not wait for that.
-///
-/// # Errors
-/// Those of the kernel.
 pub fn hand_over(dir: &File) -> io::Result<()> {
     rustix::fs::syncfs(dir)?;
     // SAFETY: the request carries no data, so its third argument is not used.

@@ -19,11 +19,11 @@ use super::parse::Call;
 pub(super) enum Expect {
     /// No reply at all.
     Silence,
-    /// Only success.
+    /// A reply without contents: success alone.
     Done,
     /// An entry. A missing name may be reported as a negative entry.
     Lookup,
-    /// An entry.
+    /// The attributes of an inode to which a name led.
     Entry,
     /// An entry and an open.
     Create {
@@ -59,7 +59,7 @@ pub(super) enum Expect {
     Ioctl,
 }
 
-/// Which operation a WRITE is.
+/// The operation that a WRITE stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum WriteHow {
     /// A client writes now.
@@ -72,7 +72,7 @@ pub(super) enum WriteHow {
 
 /// How to treat a call.
 pub(super) enum Plan {
-    /// Execute this operation.
+    /// Execute this operation for this user, and answer in this form.
     Ask(Cred, Op, Expect),
     /// Execute a WRITE, whose data is still in the packet.
     Write { cred: Cred, ino: Ino, off: u64, len: usize, how: WriteHow, stale: Option<u64> },
@@ -266,10 +266,11 @@ fn write_plan(
     let (ino, off, len) = (ino(header.nodeid)?, write.offset, write.size as usize);
     // Pages from the kernel's write-back cache, whose times the kernel sends itself.
     let late = agreed.writeback && write.write_flags & abi::write::CACHE != 0;
-    // A kernel that collects writes is the only one who knows where a file ends, so the place that it
-    // names is right. Any other kernel knows the end as it was told it last, and beside a server or
-    // above a mirrored directory others append too. (The flag is that of the open file. A single write
-    // that appends, or does not, by RWF_APPEND or RWF_NOAPPEND cannot be told from others.)
+    // A kernel that collects writes is the only one that knows where a file ends, so the offset
+    // that it sends is right. Any other kernel knows only the end in our last answer, and beside a
+    // server or above a mirrored directory others append too. (The flag is that of the open file. A
+    // single write that appends, or does not, by RWF_APPEND or RWF_NOAPPEND looks like any other
+    // write.)
     let append = !agreed.writeback
         && write.write_flags & abi::write::CACHE == 0
         && write.flags & libc::O_APPEND as u32 != 0;

@@ -28,26 +28,26 @@ pub enum UnmountError {
     NotMounted(PathBuf),
     /// Not all changes could be written. It is still mounted.
     Sync {
-        /// The directory.
+        /// The directory that stays mounted.
         dir: PathBuf,
         /// The error of the file system.
         error: io::Error,
     },
-    /// It is unmounted, but not all changes could be written, because the volume had stopped taking
-    /// changes.
+    /// The directory is unmounted, but not all changes could be written, because the volume had
+    /// stopped taking changes.
     Lost {
-        /// The directory.
+        /// The directory that was mounted.
         dir: PathBuf,
         /// The error of the file system.
         error: io::Error,
     },
-    /// It is unmounted and everything is there, but the recording of it ended before its time.
+    /// The directory is unmounted and everything was written, but the recording of it ended early.
     Unrecorded(PathBuf),
     /// The kernel or fusermount3 refused, or a process uses it.
     Refused {
-        /// The directory.
+        /// The directory that stays mounted.
         dir: PathBuf,
-        /// The message.
+        /// The message of the kernel or of fusermount3.
         why: String,
     },
     /// A system call failed.
@@ -108,9 +108,6 @@ pub fn unmount(dir: &Path) -> Result<(), UnmountError> {
 }
 
 /// As [`unmount`]; calls `tell` with the name of each thing that it is about to wait for.
-///
-/// # Errors
-/// As [`unmount`].
 pub fn unmount_telling(dir: &Path, tell: &mut dyn FnMut(&str)) -> Result<(), UnmountError> {
     let by_helper = !rustix::process::geteuid().is_root();
     // A dead mount cannot be resolved itself, so its parent is.

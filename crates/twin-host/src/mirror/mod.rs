@@ -33,7 +33,7 @@ use crate::fuse::{from_errno, sync_file_system};
 use identity::Identity;
 use nodes::Nodes;
 
-/// A mirrored directory.
+/// A file system that passes all operations through to a directory of the host.
 pub struct Mirror {
     nodes: RefCell<Nodes>,
     /// `/proc/self/fd`, through which held inodes are opened.
@@ -54,9 +54,6 @@ impl Mirror {
     /// have returned references to inodes that a listing here does not return, in another order
     /// and in pieces of other sizes; so forgotten inodes remain known where the host allows it, as
     /// they do on a file system whose inode numbers are its own.
-    ///
-    /// # Errors
-    /// As [`Mirror::open`].
     pub fn for_replay(source: &Path) -> io::Result<Mirror> {
         let mirror = Mirror::open(source)?;
         mirror.nodes.borrow_mut().keep_forgotten();
@@ -64,9 +61,6 @@ impl Mirror {
     }
 
     /// As [`Mirror::open`], with about `most_fds` descriptors at most.
-    ///
-    /// # Errors
-    /// As [`Mirror::open`].
     pub fn with_fd_limit(source: &Path, most_fds: usize) -> io::Result<Mirror> {
         let flags = OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC;
         let root = rustix::fs::open(source, flags, Mode::empty())?;

@@ -25,7 +25,7 @@ const OWN_NUMBERS: Ino = 1 << 62;
 /// The identity of an inode on the host: device and number.
 type Key = (u64, u64);
 
-/// An inode.
+/// An inode of the mirrored directory that the kernel knows.
 struct Node {
     key: Key,
     hold: Hold,
@@ -37,7 +37,7 @@ struct Node {
     files: Files,
 }
 
-/// What keeps an inode.
+/// The reason for which an inode is kept.
 enum Hold {
     /// A descriptor that cannot read or write.
     Path(Rc<OwnedFd>),

@@ -1,11 +1,12 @@
-//! The sockets of a server of NFS.
+//! The sockets of an NFS server.
 //!
-//! Contract: the thread of the core accepts, reads, executes and answers, as [`twin_nfs::front`] decides, where
-//! the bounds of clients are. Here is what it cannot be without: sockets that do what they are told. What one
-//! socket has is one event of the run; calls are polled in place, and a call that has to wait continues as a
-//! task. A connection that is closed loses nothing: its client sends again what was not answered.
+//! Contract: the thread of the core accepts, reads, executes and answers, as [`twin_nfs::front`]
+//! decides, where the bounds on clients are enforced. This module adds the sockets, which act only
+//! when they are asked to. Everything that one socket has at once is one event of the run; calls
+//! are polled in place, and a call that has to wait continues as a task. Closing a connection loses
+//! nothing: its client sends unanswered calls again.
 //!
-//! All sockets are watched through one epoll descriptor, which is the only one that the host knows.
+//! All sockets are watched through one epoll descriptor, the only one that the host knows.
 
 mod sockets;
 
@@ -53,16 +54,13 @@ impl<F: FileSystem> Front<F> {
 
     /// Serves until [`stop`](Self::stop): then the calls under way are executed and answered, and
     /// the connections closed.
-    ///
-    /// # Errors
-    /// If the sockets cannot be watched.
     pub async fn run(&self) -> io::Result<()> {
         let sockets = TcpSockets::open(&self.host, self.listeners.take())?;
         self.front.run(sockets, self.front.machine(self.bounds)).await;
         Ok(())
     }
 
-    /// Ends the serving.
+    /// Stops serving in order: calls that have begun are answered.
     pub fn stop(&self) {
         self.front.stop();
     }

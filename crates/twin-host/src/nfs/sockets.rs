@@ -21,7 +21,8 @@ const LISTENERS: u64 = 1 << 63;
 /// Events that one look brings.
 const LOOK: usize = 32;
 
-/// What epoll has reported, one event of the run at a time. Its cells are borrowed for single moves only.
+/// The events that epoll has reported, one event of the run at a time. Its cells are borrowed for
+/// single moves only.
 struct Gate {
     epoll: Rc<OwnedFd>,
     /// Sockets with events that have not been handled, in turn.
@@ -64,7 +65,7 @@ impl Gate {
             let (flags, key) = (event.flags, event.data.u64());
             match key {
                 LISTENERS.. => Socket::Incoming,
-                // These come whatever is watched for, and without end.
+                // The kernel reports these whatever is watched for, and again and again.
                 _ if flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP) => {
                     Socket::Broken(key)
                 }
@@ -74,7 +75,7 @@ impl Gate {
     }
 }
 
-/// See the module.
+/// The TCP sockets of a front; the module explains how they are watched.
 pub(super) struct TcpSockets {
     gate: Rc<Gate>,
     _watch: Watch,
@@ -85,7 +86,7 @@ pub(super) struct TcpSockets {
 }
 
 impl TcpSockets {
-    /// Begins to listen.
+    /// Takes over `listeners`, which are bound and listen.
     pub(super) fn open(host: &Host, listeners: Vec<TcpListener>) -> io::Result<TcpSockets> {
         let epoll = Rc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         for (n, listener) in listeners.iter().enumerate() {
@@ -142,7 +143,8 @@ impl Sockets for TcpSockets {
                     }
                     Err(error) if is_of_one(&error) => {}
                     Err(error) if error.kind() == ErrorKind::WouldBlock => break,
-                    // No descriptor, no memory: the connection stays in the queue and is reported without end.
+                    // Without a descriptor or memory the connection stays in the queue and is
+                    // reported again and again.
                     Err(_) => return Accepted::Failed,
                 }
             }
@@ -185,7 +187,7 @@ impl Sockets for TcpSockets {
         flags.set(epoll::EventFlags::IN, read);
         flags.set(epoll::EventFlags::OUT, write);
         let data = epoll::EventData::new_u64(key);
-        // It is there, so this takes no memory and cannot fail.
+        // The entry exists already, so this takes no memory and cannot fail.
         let _ = epoll::modify(&*self.gate.epoll, stream.as_fd(), data, flags);
     }
 

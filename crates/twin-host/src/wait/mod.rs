@@ -19,7 +19,7 @@ use crate::device::{Step, Transfer};
 use threads::Threads;
 use uring::Uring;
 
-/// What a wait found.
+/// The result of a wait.
 pub(crate) enum Wake {
     /// The watched descriptor under this key may have something to read.
     Readable(u64),
@@ -30,11 +30,11 @@ pub(crate) enum Wake {
 /// How long to wait.
 #[derive(Clone, Copy)]
 pub(crate) enum Timeout {
-    /// Look without waiting.
+    /// Do not wait: report what has happened already.
     None,
-    /// At most this many nanoseconds.
+    /// Wait at most this many nanoseconds.
     For(Nanos),
-    /// Until something happens.
+    /// Wait until something happens.
     Forever,
 }
 
@@ -77,7 +77,7 @@ impl Engine {
         }
     }
 
-    /// Stops watching.
+    /// Stops watching `fd`, which was watched under `key`.
     pub(crate) fn unwatch(&mut self, key: u64, fd: BorrowedFd<'_>) {
         match self {
             Engine::Uring(ring) => ring.disarm(key),

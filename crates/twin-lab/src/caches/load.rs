@@ -197,7 +197,7 @@ impl Loader {
         if last - first > MOST_BLOCKS {
             let count = last - first;
             return Err(format!(
-                "it touches {count} blocks, which is no access to a cache: choose a larger --block"
+                "it touches {count} blocks, which is no access to a cache: choose a larger --block-size"
             ));
         }
         for block in first..last {

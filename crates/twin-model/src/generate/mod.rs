@@ -98,18 +98,18 @@ pub trait Workload {
 
 /// A workload that can be asked for by name.
 pub struct Spec {
-    /// Its name.
+    /// The name by which the workload is chosen.
     pub name: &'static str,
-    /// What it does, in a line.
+    /// The description of the workload in one line.
     pub about: &'static str,
     make: fn(&WorkloadParams) -> Box<dyn Workload>,
 }
 
-/// All workloads.
+/// All workloads that a name can choose.
 pub const WORKLOADS: [Spec; 6] =
     [mixed::SPEC, metadata::SPEC, fill::SPEC, overwrite::SPEC, small_files::SPEC, commits::SPEC];
 
-/// Draws requests.
+/// Draws requests at random, knowing what the clients hold.
 pub struct Generator {
     params: WorkloadParams,
     rng: Rng,
@@ -134,7 +134,7 @@ impl Generator {
         self.next_id = id;
     }
 
-    /// What the clients hold and know.
+    /// The files that the clients hold and know.
     pub fn world(&self) -> &World {
         &self.world
     }

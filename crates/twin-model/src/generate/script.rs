@@ -15,7 +15,7 @@ pub(super) enum Step {
     Forget,
 }
 
-/// What a client does next.
+/// The next operations of a client.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Script {
     /// The file, once a reply has named it.

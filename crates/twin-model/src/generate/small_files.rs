@@ -26,7 +26,7 @@ struct SmallFiles {
     params: WorkloadParams,
     scripts: Vec<Script>,
     dirs: Vec<Ino>,
-    /// Directories asked for.
+    /// Number of directories that were asked for.
     asked: u64,
     made: u64,
 }

@@ -1,4 +1,4 @@
-//! What the clients of a generator hold and know, as learned from replies.
+//! The files that the clients of a generator hold and know, as learned from replies.
 
 use std::hash::Hash;
 
@@ -71,7 +71,7 @@ pub(super) struct Known {
     written: u64,
 }
 
-/// What the clients hold and know.
+/// The files that the clients hold and know.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     inodes: FixedMap<Ino, Known>,
@@ -86,7 +86,7 @@ pub struct World {
     pub(super) files: Bag<Ino>,
     /// Other inodes that are held.
     pub(super) others: Bag<Ino>,
-    /// Inodes with opens.
+    /// Inodes that a client has open.
     pub(super) open: Bag<Ino>,
     /// Inodes without names that are still held.
     pub(super) orphans: Bag<Ino>,

@@ -45,13 +45,13 @@ impl Inner {
         opened
     }
 
-    /// Counts an open.
+    /// Counts one more open of `node`.
     pub(super) fn opened(&self, node: &Node) {
         self.open_files.set(self.open_files.get() + u64::from(node.opens.get() == 0));
         node.opens.set(node.opens.get() + 1);
     }
 
-    /// Counts a close.
+    /// Counts one open of `node` less.
     pub(super) fn closed(&self, node: &Node) {
         let opens = node.opens.get().saturating_sub(1);
         let ended = node.opens.replace(opens) == 1;
@@ -181,7 +181,7 @@ impl Inner {
     ) -> Result<()> {
         let each = (self.settings.rsize / PAGE).max(1);
         let missing = |n: u64| node.pages.borrow().all.get(&n).is_none_or(|page| !page.full);
-        // What is read may be out of date when it comes: then it is read again.
+        // Data may be out of date when it arrives: then it is read again.
         while pages.clone().any(missing) {
             let mut chunks = Vec::new();
             let mut n = pages.start;
@@ -226,7 +226,7 @@ impl Inner {
         let data = r.opaque(usize::MAX).map_err(garbled)?;
         attr.into_iter().for_each(|attr| self.learn(node, &attr));
         for (n, was_held) in wanted {
-            // It was written and dropped meanwhile, and the server may have read before that.
+            // The page was written and dropped meanwhile, and the server may have read before that.
             if was_held && !is_held(n) {
                 continue;
             }

@@ -17,9 +17,9 @@ use crate::attrs;
 use crate::proc;
 use crate::xdr::{Garbage, Reader, Writer};
 
-/// The longest handle.
+/// The longest file handle of NFS version 3, in bytes.
 const HANDLE_MAX: usize = 64;
-/// What a listing takes besides its entries.
+/// Bytes of the reply of a listing, besides its entries.
 const LISTING: u32 = 128;
 
 type Made = (Option<Vec<u8>>, Option<Attr>);
@@ -207,7 +207,8 @@ impl Inner {
         self.forget(ino, 1);
         let attr = match node.opens.get() {
             0 => self.believed(cred, &node).await?,
-            // Its data depends on it, and another client may have removed another name.
+            // The data of an open file depends on the answer, and another client may have removed a
+            // name.
             _ => self.ask(cred, &node).await?,
         };
         Ok(Some(node).filter(|_| attr.nlink <= 1 && !attr.is_dir()))
@@ -267,7 +268,7 @@ impl Inner {
         self.move_name(cred, from, to).await
     }
 
-    /// Calls RENAME.
+    /// Sends a RENAME and applies its result to the names that the client keeps.
     async fn move_name(
         &self,
         cred: &Cred,
@@ -392,7 +393,7 @@ fn arguments(w: &mut Writer, op: &Op, verifier: [u8; 8]) {
     }
 }
 
-/// What was made, and what that did to the directory.
+/// Decodes the new file, and the change of the attributes of its directory.
 fn made(results: &Results) -> Result<(Made, attrs::Wcc)> {
     let mut r = results.ok()?;
     let read = |r: &mut Reader<'_>| {

@@ -1,4 +1,4 @@
-//! What a client knows of an inode: its handle, its attributes and since when, its data.
+//! A client's state of an inode: its handle, its attributes with their time, its data.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -20,14 +20,14 @@ pub(super) struct Node {
     pub(super) opens: Cell<u32>,
     /// Readers share it; who changes data or length has it alone.
     pub(super) lock: RwLock,
-    /// One task at a time writes the file's data to the server.
+    /// Held while a task writes the file's data to the server, so that only one does.
     pub(super) flushing: RwLock,
     pub(super) pages: RefCell<Pages>,
-    /// Where it was renamed to when it was removed while it was open.
+    /// The name to which the file was renamed when it was removed while it was open.
     pub(super) silly: RefCell<Option<(Ino, Name)>>,
-    /// A loss that no process has been told of.
+    /// A loss of data that has not been reported to any process yet.
     pub(super) error: RefCell<Option<FsError>>,
-    /// Whose data is written behind.
+    /// The user for whom collected data is written.
     pub(super) writer: RefCell<Cred>,
     /// The end of the last read, for reading ahead.
     pub(super) read_end: Cell<u64>,
@@ -74,7 +74,7 @@ impl Node {
         self.basis.replace(basis) != basis
     }
 
-    /// The same with the attributes around a change that the client itself made.
+    /// Applies the attributes around a change that the client itself made.
     fn learn_own(&self, wcc: &Wcc, now: Time) -> bool {
         let Some(after) = &wcc.after else {
             self.basis.set(None);
@@ -111,7 +111,7 @@ impl Node {
         *self.attr.borrow_mut() = None;
     }
 
-    /// The loss that no process has been told of, which is told now.
+    /// Reports the loss of data that has not been reported yet, once.
     pub(super) fn take_error(&self) -> Result<()> {
         self.error.borrow_mut().take().map_or(Ok(()), Err)
     }
@@ -157,7 +157,7 @@ impl Inner {
         result
     }
 
-    /// Drops references.
+    /// Drops `count` references of the client's user to `ino`.
     pub(super) fn forget(&self, ino: Ino, count: u64) {
         let Some(node) = self.nodes.borrow().get(&ino).cloned() else { return };
         node.refs.set(node.refs.get().saturating_sub(count));

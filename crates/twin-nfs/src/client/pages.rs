@@ -176,7 +176,7 @@ impl Pages {
     /// Drops what is clean.
     pub(super) fn drop_clean(&mut self) {
         self.all.retain(|_, page| page.state != State::Clean);
-        // What was read around dirty bytes may have changed with the rest.
+        // Data that was read around dirty bytes may have changed with the rest.
         self.all.values_mut().for_each(|page| page.full = page.dirty == (0..PAGE as usize));
     }
 

@@ -22,8 +22,8 @@ const LATER_NS: Nanos = 5 * SECS;
 /// The most supplementary groups that a call names.
 const GROUPS_MAX: usize = 16;
 
-/// What comes back for a call that was sent: a reply, without its mark, or `None` if the connection
-/// broke and was made anew, so that the call must be sent again.
+/// Takes the result of a call that was sent: the reply without its mark, or `None` if the
+/// connection broke and was made anew, so that the call must be sent again.
 pub type Deliver = Rc<dyn Fn(Option<Vec<u8>>)>;
 
 /// Carries calls to a server and replies back: a network.
@@ -35,7 +35,7 @@ pub trait Carrier: 'static {
 /// Counters of a client's calls.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CallStats {
-    /// Calls.
+    /// Number of calls that were sent, without repetitions.
     pub calls: u64,
     /// Copies that were sent after the first.
     pub resent: u64,
@@ -75,7 +75,7 @@ pub(super) struct Results {
 }
 
 impl Results {
-    /// What follows the status, or the error that it stands for.
+    /// The results behind the status, or the error for which the status stands.
     pub(super) fn ok(&self) -> Result<Reader<'_>, FsError> {
         match Status::error(self.status) {
             Some(error) => Err(error),

@@ -11,7 +11,7 @@ pub enum Writes {
     /// NFS version 3: data is collected, written unstable, and committed when a file is closed or
     /// synced, or its data is old.
     Behind,
-    /// As version 2 demands: each write waits until the server has it on its disk.
+    /// Each write waits until the server has it on its disk, as version 2 demands.
     Sync,
     /// Data is collected and written unstable, and never committed; the server answers changes of
     /// names before they are on its disk. A failure of the server loses acknowledged work.
@@ -34,7 +34,7 @@ pub struct ClientSettings {
     pub rsize: u64,
     /// Bytes of a WRITE.
     pub wsize: u64,
-    /// How it writes.
+    /// Whether writes are stable, or collected and committed.
     pub writes: Writes,
     /// The age at which collected data is written.
     pub write_behind_ns: Nanos,
@@ -75,12 +75,25 @@ const TRANSFER: Unit = Unit::bytes(4096, TRANSFER_MAX as u64);
 pub const KEYS: &[Key<ClientSettings>] = &[
     Key::new(
         "biods",
-        "daemons of a client for reading ahead and writing",
+        "daemons of a client that read ahead and write; 4 to 16 are usual: more keep a \
+         slow network busy",
         Unit::number(1, 1024),
         |c| (&mut c.biods).into(),
     ),
-    Key::new("rsize", "bytes of a READ", TRANSFER, |c| (&mut c.rsize).into()),
-    Key::new("wsize", "bytes of a WRITE", TRANSFER, |c| (&mut c.wsize).into()),
+    Key::new(
+        "rsize",
+        "bytes of a READ; 8K to 64K are usual: more need fewer calls, and a lost \
+         datagram costs more",
+        TRANSFER,
+        |c| (&mut c.rsize).into(),
+    ),
+    Key::new(
+        "wsize",
+        "bytes of a WRITE; 8K to 64K are usual: more need fewer calls, and a lost \
+         datagram costs more",
+        TRANSFER,
+        |c| (&mut c.wsize).into(),
+    ),
     Key::own(
         "writes",
         "how a client writes: behind, with COMMIT (version 3); each write waits for the server's \
@@ -97,28 +110,39 @@ pub const KEYS: &[Key<ClientSettings>] = &[
     ),
     Key::new(
         "write-behind",
-        "age at which a client writes what it has collected",
+        "age at which a client writes the data that it has collected",
         Unit::SECONDS,
         |c| (&mut c.write_behind_ns).into(),
     ),
-    Key::new("client-cache", "bytes of a client's cache", Unit::bytes(64 << 10, 1 << 44), |c| {
-        (&mut c.cache_bytes).into()
-    }),
+    Key::new(
+        "client-cache",
+        "bytes of file data that a client caches",
+        Unit::bytes(64 << 10, 1 << 44),
+        |c| (&mut c.cache_bytes).into(),
+    ),
     Key::new(
         "client-read-ahead",
-        "READs ahead of a sequential reader",
+        "number of READs ahead of a sequential reader; 2 to 16 are usual",
         Unit::number(0, 1024),
         |c| (&mut c.read_ahead).into(),
     ),
-    Key::new("attr-min", "least time for which a client believes attributes", Unit::SECONDS, |c| {
-        (&mut c.attributes_ns.0).into()
-    }),
-    Key::new("attr-max", "most time for which a client believes attributes", Unit::SECONDS, |c| {
-        (&mut c.attributes_ns.1).into()
-    }),
+    Key::new(
+        "attr-min",
+        "shortest time for which a client trusts attributes; 0 asks at each use",
+        Unit::SECONDS,
+        |c| (&mut c.attributes_ns.0).into(),
+    ),
+    Key::new(
+        "attr-max",
+        "longest time for which a client trusts attributes; longer saves calls, and \
+         changes of others show later",
+        Unit::SECONDS,
+        |c| (&mut c.attributes_ns.1).into(),
+    ),
     Key::new(
         "timeout",
-        "time after which a client repeats a call",
+        "time after which a client repeats a call; below the server's time for a call \
+         every call is sent twice",
         Unit::Time(MILLIS, 60 * SECS),
         |c| (&mut c.timeout_ns).into(),
     ),

@@ -15,33 +15,34 @@ use crate::record::{FRAGMENTS_MAX, LAST, RECORD_MAX};
 
 /// Bytes of a reply besides its own: its place in the queue and in the allocator.
 const REPLY_OVERHEAD: usize = 64;
-/// So many bytes that leave or come are progress; a reply or a record to its end is too.
+/// A client makes progress when this many bytes have come or left, or when a record or a reply is
+/// complete.
 const PROGRESS_BYTES: usize = 64 << 10;
 /// The most pieces that are sent at once.
 const PIECES: usize = 64;
 
-/// What a connection needs to go on.
+/// The resource that a connection needs to go on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Wants {
     /// More bytes of the client.
     Bytes,
     /// Nothing: it can go on.
     Nothing,
-    /// So much more memory, to take in a long record.
+    /// This many more bytes of memory, to take in a long record.
     Room(usize),
-    /// So much more memory, to execute a record.
+    /// This many more bytes of memory, to execute a record.
     Start(usize),
     /// Nothing helps: the bytes make no records.
     Sense,
 }
 
-/// In which queue a connection waits for its turn.
+/// The queue in which a connection waits for its turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Queue {
     None,
-    /// It has more to do than is done at a time.
+    /// The connection has more to do than is done at a time.
     Small,
-    /// It waits for common room, since then.
+    /// The connection waits for common memory, since this time.
     Common(Time),
 }
 
@@ -55,7 +56,7 @@ struct Arriving {
     fragments: u32,
     /// Complete, but not executed.
     whole: Option<Bytes>,
-    /// What was taken for it.
+    /// The memory that was granted to it.
     room: usize,
 }
 
@@ -74,30 +75,30 @@ pub(super) struct Connection {
     pub(super) calls: usize,
     call_bytes: usize,
     pub(super) queue: Queue,
-    /// Its socket is closed; calls are still executed.
+    /// The socket is closed; calls are still executed.
     pub(super) closed: bool,
     /// The client sends nothing more.
     pub(super) ended: bool,
-    /// Its replies have left.
+    /// All replies have left.
     replied: bool,
-    /// It has taken all replies before it sent more: what it sent first says nothing of that.
+    /// The client took all replies before it sent more; its first calls say nothing about that.
     pub(super) has_taken: bool,
-    /// The client has been told that nothing more is sent.
+    /// The client knows that nothing more will be sent.
     pub(super) told: bool,
     /// The socket takes nothing for now.
     pub(super) full: bool,
     /// An action to send is queued.
     pub(super) sending: bool,
-    /// What the socket is watched for: something to read, room to write.
+    /// The events for which the socket is watched: bytes to read, room to write.
     pub(super) interest: (bool, bool),
     /// The last time at which bytes came or went.
     pub(super) moved: Time,
-    /// Since when the client owes the rest of a record.
+    /// The time since which the client owes the rest of a record.
     pub(super) owes: Option<Time>,
     /// The last progress of what is sent, and of what is arriving.
     pub(super) progress: Time,
     progress_bytes: usize,
-    /// Since when the first reply, or the record that has room, is under way.
+    /// The time since which the first reply, or the record that has room, is under way.
     pub(super) under_way: Time,
 }
 
@@ -228,7 +229,7 @@ impl Connection {
         last && self.arriving.fragments == 0 && 4 + len <= bounds.raw_bytes
     }
 
-    /// What it needs to go on.
+    /// The resource that the connection needs to go on.
     pub(super) fn wants(&self, bounds: &Bounds, special: usize) -> Wants {
         let arriving = &self.arriving;
         if let Some(whole) = &arriving.whole {
@@ -336,13 +337,13 @@ impl Connection {
         true
     }
 
-    /// What is to be sent next.
+    /// The bytes to send next.
     pub(super) fn pieces(&self) -> Vec<&[u8]> {
         let all = self.replies.iter().take(PIECES).enumerate();
         all.map(|(n, reply)| if n == 0 { &reply[self.sent..] } else { &reply[..] }).collect()
     }
 
-    /// Bytes have left.
+    /// The socket has taken `len` bytes of the replies that wait.
     pub(super) fn sent(&mut self, mut len: usize, now: Time) {
         self.moved = now;
         self.advanced(len, now);

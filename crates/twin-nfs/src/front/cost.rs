@@ -9,7 +9,7 @@ use crate::record::TRANSFER_MAX;
 use crate::rpc;
 use crate::xdr::{Garbage, Reader};
 
-/// What the execution of a call takes besides its record, its data and its reply.
+/// Memory that executing a call takes, besides its record, its data and its reply.
 pub const CALL_BYTES: usize = 6 << 10;
 /// The longest reply of a call without data, names or entries.
 const PLAIN_REPLY: usize = 1 << 10;

@@ -10,19 +10,20 @@ use super::{Action, Bounds, Figures, FrontStats, Input, Steps, cost};
 use crate::export::Peer;
 use crate::record::RECORD_MAX;
 
-/// So many records of a connection are executed in a row.
+/// At most this many records of one connection are executed in a row.
 const QUANTUM: usize = 16;
-/// What is no more than this is taken of common room at once, if nobody waits for any.
+/// Requests for no more than this much common memory are granted at once, if nobody waits for
+/// memory.
 const AT_ONCE_BYTES: usize = 32 << 10;
-/// The most bytes that one read takes.
+/// The most bytes that one read from a socket takes.
 const READ_BYTES: usize = 256 << 10;
-/// Classes of those who wait for common room, see [`Machine::class`].
+/// The number of classes of connections that wait for common memory, see [`Machine::class`].
 const CLASSES: usize = 5;
-/// So many who wait halve the time that others may stand still.
+/// Each time this many more connections wait, the time for which others may stand still is halved.
 const CROWD: usize = 32;
-/// The part of this time that is left however many wait.
+/// At least this fraction of that time remains, however many wait.
 const CROWDED: u64 = 16;
-/// How often slow and idle connections are looked for.
+/// The interval at which slow and idle connections are looked for.
 const SWEEP_NS: Nanos = SECS;
 /// How long no connection is accepted when the host has no descriptor for one.
 const PAUSE_NS: Nanos = 100 * MILLIS;
@@ -49,7 +50,7 @@ enum Ending {
     Until(Time),
 }
 
-/// See the [module](super).
+/// The state of all connections; the [module](super) explains its inputs and actions.
 #[derive(Debug)]
 pub struct Machine {
     bounds: Bounds,
@@ -57,18 +58,18 @@ pub struct Machine {
     special: usize,
     pool: Pool,
     connections: BTreeMap<u64, Connection>,
-    /// Those of them whose sockets are open.
+    /// Number of connections whose sockets are open.
     open: usize,
     /// Calls that are executed, by number.
     calls: BTreeMap<u64, Call>,
-    /// Those of them that are waited for.
+    /// Number of these calls whose reply somebody waits for.
     awaited: usize,
     next_call: u64,
     /// Connections with more to do than is done at a time.
     small: VecDeque<u64>,
     /// Connections that wait for common room, in classes that take turns.
     common: [VecDeque<u64>; CLASSES],
-    /// Whose turn it is.
+    /// The class whose turn it is.
     turn: usize,
     /// There is no room for whose turn it is, until something is freed or this time comes.
     short: Option<Option<Time>>,
@@ -168,7 +169,7 @@ impl Machine {
         }
     }
 
-    /// The bounds.
+    /// The bounds within which the machine keeps its memory.
     pub fn bounds(&self) -> Bounds {
         self.bounds
     }
@@ -246,7 +247,7 @@ impl Machine {
         self.settle(key, now);
     }
 
-    /// One step of a connection. False if it cannot go on now; `None` if it is gone.
+    /// Performs one step of a connection. False if it cannot go on now; `None` if it is gone.
     fn step(&mut self, key: u64, now: Time) -> Option<bool> {
         let c = self.open(key)?;
         if self.ending != Ending::No || c.queue != Queue::None {
@@ -334,7 +335,7 @@ impl Machine {
         if self.connections.get(&key).is_some_and(|c| c.closed && c.calls == 0) {
             self.connections.remove(&key);
         } else if self.open(key).is_some() {
-            // Who sends what is no call does not speak this protocol.
+            // A client that sends something that is no call does not speak this protocol.
             if nonsense || fits == Some(false) {
                 self.stats.oversized += u64::from(fits == Some(false));
                 self.drop_connection(key);
@@ -345,7 +346,7 @@ impl Machine {
         self.end_answering(now);
     }
 
-    /// One connection with more to do, and one that waits for common room.
+    /// Serves one connection that has more to do, and one that waits for common memory.
     fn take_turns(&mut self, now: Time) {
         if let Some(key) = self.small.pop_front() {
             self.change(key, |c| c.queue = Queue::None);
@@ -371,7 +372,7 @@ impl Machine {
             self.common[self.turn].pop_front();
             return false;
         };
-        // Who does not take replies gets no more of them; it goes on when it moves.
+        // A client that does not take replies gets no more of them; it goes on when it takes some.
         let stands = c.has_replies() && now.since(c.progress) >= still_ns;
         let more = match c.wants(&self.bounds, self.special) {
             Wants::Start(more) if !stands && self.may(c, more, true) => more,

@@ -35,7 +35,7 @@ pub use cost::CALL_BYTES;
 pub use machine::Machine;
 pub use run::Front;
 
-/// What clients may use of the server.
+/// The bounds on what clients may use of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Bounds {
     /// The most connections, with those that are closed and whose calls are still executed. When there are
@@ -88,7 +88,7 @@ pub struct FrontStats {
     pub open: u64,
     /// Connections that were closed because they were slow, idle, too many, or sent nonsense.
     pub dropped: u64,
-    /// Those of them that held room for which others waited.
+    /// Number of them that held memory for which others waited.
     pub evicted: u64,
     /// Replies that were longer than the room that was taken for them. There are none.
     pub oversized: u64,
@@ -96,23 +96,23 @@ pub struct FrontStats {
     pub pauses: u64,
 }
 
-/// What happens to a front. Keys of connections and numbers of calls are never used again.
+/// An event for a front. Keys of connections and numbers of calls are never used again.
 #[derive(Debug)]
 pub enum Input<'a> {
     /// A connection was accepted.
     Accepted {
-        /// Its key from now on.
+        /// The key of the connection from now on.
         key: u64,
-        /// Who it is.
+        /// The client at the other end.
         peer: Peer,
     },
     /// A connection could not be accepted, for a reason that lasts.
     AcceptFailed,
     /// Bytes came, at most [`Steps::room`].
     Came {
-        /// The connection.
+        /// The key of the connection.
         key: u64,
-        /// The bytes.
+        /// The bytes that came.
         bytes: &'a [u8],
     },
     /// The client sends nothing more.
@@ -121,42 +121,42 @@ pub enum Input<'a> {
     Broken(u64),
     /// Bytes of [`Steps::pieces`] were taken.
     Sent {
-        /// The connection.
+        /// The key of the connection.
         key: u64,
-        /// How many.
+        /// Number of bytes that were taken.
         len: usize,
     },
     /// The socket takes no more for now.
     Full(u64),
     /// A call has been executed; without a reply if it was no call.
     Answered {
-        /// The call.
+        /// The number of the call.
         call: u64,
-        /// The reply.
+        /// The encoded reply to send, if there is one.
         reply: Option<Vec<u8>>,
     },
-    /// It is the turn of a record that waits.
+    /// A record that waits for its turn has it.
     Turn,
     /// The time has come that [`Figures::deadline`] says.
     Tick,
-    /// Serving ends.
+    /// Serving is to end: no new connections and calls are taken.
     Stop,
     /// The calls that are executed are not waited for any more.
     GiveUp,
 }
 
-/// What is to be done.
+/// An action that the driver of a front performs.
 #[derive(Debug)]
 pub enum Action {
     /// Execute the call in a record.
     Start {
-        /// Its number.
+        /// The number by which the answer names the call.
         call: u64,
-        /// Its connection.
+        /// The key of the connection that the call came from.
         key: u64,
-        /// Whose it is.
+        /// The client that calls.
         peer: Peer,
-        /// The record.
+        /// The call, still encoded.
         record: Bytes,
     },
     /// Send what [`Steps::pieces`] has, as far as the socket takes it.
@@ -165,16 +165,16 @@ pub enum Action {
     Read(u64),
     /// Watch for bytes of a connection, and for room to write.
     Watch {
-        /// The connection.
+        /// The key of the connection.
         key: u64,
-        /// Bytes.
+        /// Whether to report bytes that come.
         read: bool,
-        /// Room.
+        /// Whether to report that more bytes can be written.
         write: bool,
     },
     /// Tell the client that nothing more is sent.
     Shutdown(u64),
-    /// Close.
+    /// Close the connection with this key.
     Close(u64),
     /// Accept connections, or do not for a while.
     Listen(bool),
@@ -185,9 +185,9 @@ pub enum Action {
 /// How a front is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Figures {
-    /// The counters.
+    /// The counters since the front was made.
     pub stats: FrontStats,
-    /// Since when the oldest call is executed.
+    /// The time since which the oldest call is being executed.
     pub oldest_wait: Option<Time>,
     /// Bytes of calls and replies.
     pub held_bytes: usize,
@@ -195,63 +195,63 @@ pub struct Figures {
     pub has_turns: bool,
     /// The next time at which something is to be done.
     pub deadline: Option<Time>,
-    /// Serving has ended.
+    /// Whether serving has ended, so that nothing more will happen.
     pub over: bool,
 }
 
 /// A state machine of connections: [`Machine`], or one around it in tests.
 pub trait Steps {
-    /// Something happens.
+    /// Takes one input, and changes the state and the actions that are due.
     fn handle(&mut self, input: Input<'_>, now: Time);
-    /// What is to be done next.
+    /// The next action that is due.
     fn next_action(&mut self) -> Option<Action>;
     /// The most bytes that may be read of a connection now.
     fn room(&self, key: u64) -> usize;
-    /// What is to be sent on a connection next, in a few pieces.
+    /// The bytes to send next on a connection, in a few pieces.
     fn pieces(&self, key: u64) -> Vec<&[u8]>;
-    /// How it is.
+    /// The present counters and sizes.
     fn figures(&self) -> Figures;
 }
 
-/// What a socket has or takes.
+/// A report about a watched socket.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Socket {
     /// A connection asks to be accepted.
     Incoming,
     /// Something can be read or written.
     Ready(u64),
-    /// It is broken.
+    /// The connection with this key is broken.
     Broken(u64),
 }
 
-/// What an attempt to accept brought.
+/// The result of accepting a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Accepted {
-    /// A connection.
+    /// A connection with its key and the client at its other end.
     One(u64, Peer),
     /// Nobody is there any more.
     Nobody,
-    /// It is impossible for now.
+    /// No connection can be accepted for now.
     Failed,
 }
 
-/// What an attempt to read brought.
+/// The result of reading.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Came<'a> {
-    /// Bytes.
+    /// These bytes, at least one.
     Bytes(&'a [u8]),
-    /// Nothing yet.
+    /// No bytes are there yet.
     Nothing,
-    /// The end.
+    /// The client has sent everything.
     Ended,
     /// The connection is broken.
     Broken,
 }
 
-/// What an attempt to write brought.
+/// The result of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Went {
-    /// So many bytes were taken.
+    /// The socket took this many bytes.
     Bytes(usize),
     /// None are taken for now.
     Full,
@@ -259,24 +259,25 @@ pub enum Went {
     Broken,
 }
 
-/// Sockets that do what they are told. Unknown keys are those of closed connections, and are ignored.
+/// Sockets that act only when they are asked to. Calls with the key of a closed connection do
+/// nothing.
 pub trait Sockets {
-    /// What happens next at the sockets that are watched.
+    /// Waits for the next event at the sockets that are watched.
     fn poll_event(&mut self, cx: &mut std::task::Context<'_>) -> std::task::Poll<Socket>;
     /// Accepts a connection and gives it a key. It is not watched yet.
     fn accept(&mut self) -> Accepted;
-    /// Reads at most so many bytes.
+    /// Reads at most `most` bytes.
     fn read(&mut self, key: u64, most: usize) -> Came<'_>;
-    /// Writes.
+    /// Writes as many bytes of `pieces` as the socket takes without waiting.
     fn write(&mut self, key: u64, pieces: &[&[u8]]) -> Went;
     /// Sets what is watched for.
     fn watch(&mut self, key: u64, read: bool, write: bool);
-    /// Sends an end.
+    /// Tells the client that nothing more will be sent.
     fn shutdown(&mut self, key: u64);
-    /// Closes.
+    /// Closes the connection and forgets its key.
     fn close(&mut self, key: u64);
     /// Watches for connections, or does not.
     fn listen(&mut self, on: bool);
-    /// Closes what listens.
+    /// Stops listening for new connections.
     fn end_listening(&mut self);
 }

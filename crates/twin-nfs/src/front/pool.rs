@@ -1,44 +1,51 @@
 //! The memory of calls and replies.
 //!
-//! Contract: what all connections hold together is at most the total, because each may have its share, of
-//! which there are no more than connections, and what is beyond the shares is counted in common.
+//! Contract: all connections together use at most `total` bytes. Each connection owns a share, which
+//! it can always use; the rest of the total is common. A connection uses its own share first, and
+//! only its bytes beyond the share count as common. So the sum is bounded by the shares of all
+//! connections and the common limit, and one client cannot take the last bytes of another.
+//!
+//! The caller asks [`Pool::fits`] before a connection grows, and reports each change of its bytes by
+//! [`Pool::change`]. A change that was not asked for, or not reported, breaks the bound for all.
 
-/// See the module.
+/// The memory that calls and replies of all connections share; the module explains its bound.
 #[derive(Debug)]
 pub(super) struct Pool {
     share: usize,
     /// The most that is held beyond the shares.
     limit: usize,
-    /// What is held beyond the shares.
+    /// Memory in use beyond the shares of connections.
     common: usize,
     held: usize,
 }
 
 impl Pool {
-    /// A pool of so many bytes, for so many connections with a share each.
+    /// A pool of `total` bytes for `connections` connections, each of which owns `share` bytes.
     pub(super) fn new(total: usize, share: usize, connections: usize) -> Pool {
         let limit = total.saturating_sub(share.saturating_mul(connections));
         Pool { share, limit, common: 0, held: 0 }
     }
 
-    /// What is held.
+    /// Number of bytes that are in use.
     pub(super) fn held(&self) -> usize {
         self.held
     }
 
-    /// What of this is beyond a share.
+    /// The part of `held` that is beyond a share.
     pub(super) fn beyond(&self, held: usize) -> usize {
         held.saturating_sub(self.share)
     }
 
-    /// True if a connection that holds `held` bytes may take more; `own`: within its share.
+    /// True if a connection that uses `held` bytes may use `more`. With `own` it must stay within its
+    /// share, because others wait for common memory.
     pub(super) fn fits(&self, held: usize, more: usize, own: bool) -> bool {
         let after = self.beyond(held.saturating_add(more));
         let grows = after - self.beyond(held);
         grows == 0 || !own && grows <= self.limit.saturating_sub(self.common)
     }
 
-    /// A connection holds another number of bytes now. True if common room became free.
+    /// A connection uses `to` bytes now instead of `from`. True if common memory became free, so that
+    /// the next waiting connection can be tried.
     pub(super) fn change(&mut self, from: usize, to: usize) -> bool {
         let (before, after) = (self.beyond(from), self.beyond(to));
         self.held = self.held - from + to;

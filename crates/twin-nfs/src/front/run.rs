@@ -18,17 +18,17 @@ use crate::server::Server;
 const ACCEPTS: usize = 16;
 /// The most reads in a row, for the rest of a record.
 const READS: usize = 8;
-/// So many events of sockets pass before a record has its turn that waits for one.
+/// A record that waits for its turn gets it after this many events of sockets.
 const EVENTS: usize = 16;
 
-/// What the tasks of calls and the owner of a front tell it.
+/// Messages of the tasks of calls, and of the owner of a front, to its run.
 enum Told {
     Answered(u64, Option<Vec<u8>>),
     Stop,
     GiveUp,
 }
 
-/// What was told and not taken yet. Neither cell is borrowed while anything else runs.
+/// Messages to the run that it has not taken yet. No cell is borrowed while other code runs.
 #[derive(Default)]
 struct Inbox {
     told: RefCell<VecDeque<Told>>,
@@ -87,7 +87,7 @@ impl<F: FileSystem> Front<F> {
         poll_fn(|cx| run.poll(cx)).await;
     }
 
-    /// Ends the serving.
+    /// Stops serving in order: calls that have begun are answered.
     pub fn stop(&self) {
         self.0.inbox.tell(Told::Stop);
     }
@@ -107,7 +107,7 @@ impl<F: FileSystem> Front<F> {
         self.figures().stats
     }
 
-    /// Since when the oldest call is executed.
+    /// The time since which the oldest call is being executed.
     pub fn oldest_wait(&self) -> Option<Time> {
         self.figures().oldest_wait
     }
@@ -115,7 +115,7 @@ impl<F: FileSystem> Front<F> {
 
 type Sleep = Pin<Box<dyn Future<Output = ()>>>;
 
-/// A run.
+/// The state of one run of [`Front`], between its sockets and its machine.
 struct Run<'a, F, S, M> {
     shared: &'a Rc<Shared<F>>,
     sockets: S,
@@ -125,13 +125,13 @@ struct Run<'a, F, S, M> {
     turn: Option<Sleep>,
     /// Events since the last turn.
     events: usize,
-    /// One came since `turn` began to wait.
+    /// An event has come since `turn` began to wait.
     eventful: bool,
 }
 
 impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // What is told while it runs is taken before it rests.
+        // Messages that arrive while the run works are taken before it rests.
         self.shared.inbox.waker.take();
         loop {
             self.work();
@@ -152,7 +152,7 @@ impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
         self.steps.handle(input, self.shared.rt.now());
     }
 
-    /// Takes what was told and does what is to be done, until nothing is left of either.
+    /// Takes all messages and performs all actions, until none of either is left.
     fn work(&mut self) {
         loop {
             if let Some(action) = self.steps.next_action() {

@@ -10,7 +10,7 @@ use crate::record::TRANSFER_MAX;
 use crate::status::Status;
 use crate::xdr::{Garbage, Reader, Writer};
 
-/// Bits of ACCESS.
+/// The bits of ACCESS, RFC 1813, section 3.3.4.
 mod bits {
     pub(super) const READ: u32 = 1;
     pub(super) const LOOKUP: u32 = 2;

@@ -29,7 +29,7 @@ use crate::rpc::{self, Call, Refusal};
 use crate::status::Status;
 use crate::xdr::{Garbage, Reader, Writer};
 
-/// What the files of a volume can do, for the replies that tell clients.
+/// The abilities of the files of a volume, for replies that tell clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// The longest file, in bytes.
@@ -86,7 +86,7 @@ impl<F: FileSystem> Served<F> {
         self.keys == *keys
     }
 
-    /// Executes an operation.
+    /// Executes an operation on the volume for the user `cred`.
     async fn run(&self, cred: twin_fs::Cred, op: Op) -> twin_fs::Result<Reply> {
         let id = self.next_id.get();
         self.next_id.set(id + 1);
@@ -143,7 +143,7 @@ pub struct Server<F> {
     counters: RefCell<Counters>,
 }
 
-/// One call, while it is executed.
+/// A call while it is being executed.
 #[derive(Clone, Copy)]
 struct Context<'a> {
     peer: Peer,
@@ -187,7 +187,7 @@ impl<F: FileSystem> Server<F> {
         out.len() + 256
     }
 
-    /// The exports.
+    /// The exports of the server, in the order in which they were given.
     pub fn exports(&self) -> &[Export] {
         &self.exports
     }
@@ -273,16 +273,17 @@ impl<F: FileSystem> Server<F> {
             let handle =
                 Reader::new(&c.record[c.call.args_at..]).opaque(crate::handle::HANDLE_MAX)?;
             if self.doubts(handle, status).await {
-                // What follows is the same for every error.
+                // The rest of the reply is the same for every error.
                 out.set_u32(at, Status::Io as u32);
             }
         }
         Ok(())
     }
 
-    /// True if what an error says of names and files is in doubt. The memory of a volume is ahead of its
-    /// disk: a file whose removal has not been answered is gone in memory; if the disk fails, its client is
-    /// told so, and after a restart it is there. Nobody may have been told for good that it is not.
+    /// True if an error is in doubt because it says something about names and files. The memory of
+    /// a volume is ahead of its disk: a file whose removal has not been answered yet is gone in
+    /// memory, but if the disk fails, the removal fails, and the file is there after a restart. So
+    /// no client may be told for good that such a file does not exist.
     async fn doubts(&self, handle: &[u8], status: u32) -> bool {
         let fields = handle.try_into().map(crate::handle::parse);
         let volume = fields.ok().and_then(|fields| {
@@ -290,7 +291,7 @@ impl<F: FileSystem> Server<F> {
         });
         let Some(volume) = volume else { return false };
         if status == Status::Stale as u32 {
-            // What made it so is durable when the calls end that make it durable.
+            // The change is durable when the calls that make it durable have ended.
             volume.changing.ends().await;
         }
         (volume.stopped)()

@@ -153,7 +153,7 @@ impl<F: FileSystem> Served<F> {
 
     /// Gives a reference back.
     pub(super) async fn forget(&self, ino: u64) {
-        // It cannot fail.
+        // A forget cannot fail.
         let _ = self.run(Cred::root(), Op::Forget { ino, count: 1 }).await;
     }
 

@@ -29,7 +29,7 @@ impl<'a> Place<'a> {
     }
 }
 
-/// What to make under a name.
+/// The kind of file to create under a name.
 enum New {
     /// A regular file; an existing one is taken, and cut to a length if there is one.
     File(SetAttr),
@@ -242,7 +242,7 @@ impl<F: FileSystem> Server<F> {
             Ok(held) => held,
         };
         let volume = source.volume.keys.volume;
-        // The same directory is changed once.
+        // If both names are in one directory, it is changed once.
         let same = from.dir == to.dir;
         let taken =
             if same { self.hold(c, to.dir).await } else { self.hold_to_change(c, to.dir).await };
@@ -428,7 +428,7 @@ async fn make_or_take<F: FileSystem>(
             }
         }
         let entry = match held.volume.find(dir, name, &held.cred).await {
-            // It was removed just now.
+            // The file was removed just now.
             Err(FsError::NotFound) => continue,
             found => found?,
         };

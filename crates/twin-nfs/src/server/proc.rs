@@ -31,7 +31,7 @@ pub const COMMIT: u32 = 21;
 /// The number of NFS procedures.
 pub const COUNT: usize = 22;
 
-/// Their names, by number.
+/// The names of the procedures, by number.
 pub const NAMES: [&str; COUNT] = [
     "null",
     "getattr",

@@ -27,7 +27,7 @@ const STALE: u32 = Status::Stale as u32;
 /// A piece of a file. Contents are numbers: 0 is a hole.
 #[derive(Clone, Debug, Default)]
 struct Piece {
-    /// What is durable.
+    /// The content that is certainly durable.
     stable: u64,
     /// What was sent after it, in order.
     later: Vec<u64>,
@@ -122,7 +122,7 @@ impl Client {
         }
     }
 
-    /// Works without end.
+    /// Works until the run ends.
     pub(crate) async fn work(this: &Rc<RefCell<Client>>, net: &Rc<Net>) -> Verdict<()> {
         let pending = this.borrow().pending.clone();
         if let Some((record, act)) = pending {

@@ -17,7 +17,7 @@ pub struct CostTable {
     pub lookup_ns: Nanos,
     /// Creating a name and an inode.
     pub create_ns: Nanos,
-    /// Removing a name.
+    /// Cost of removing a name.
     pub remove_ns: Nanos,
     /// Renaming or linking a name.
     pub rename_ns: Nanos,
@@ -33,7 +33,7 @@ pub struct CostTable {
     pub read_dir_ns: Nanos,
     /// fsync and sync, without the writes that they cause.
     pub sync_ns: Nanos,
-    /// Any other operation.
+    /// Cost of every operation that has no entry of its own.
     pub other_ns: Nanos,
     /// Copying a byte between client and cache.
     pub copy_ps_per_byte: u64,
@@ -88,9 +88,9 @@ impl CpuModel for Machine {
     }
 }
 
-/// What is known of a machine.
+/// A machine in the registry.
 pub struct Kind {
-    /// Its table of costs and its factor.
+    /// The costs of the machine, and the factor by which its processor is slower.
     pub machine: Machine,
     /// The number of its processors.
     pub processors: u64,

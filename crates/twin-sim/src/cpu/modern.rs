@@ -9,7 +9,7 @@ use super::{CostTable, Kind, Machine};
 /// compiler does more.
 const PROGRAM: f64 = 0.025;
 
-/// One core of a server of the 2020s.
+/// A server of the 2020s, of which one core is used.
 pub(super) const fn modern() -> Kind {
     Kind { machine: Machine { costs: MODERN, slower: 1.0, program: PROGRAM }, processors: 1 }
 }

@@ -44,7 +44,7 @@ impl Commands {
         Some(self.0.remove(best).1)
     }
 
-    /// Forgets all commands.
+    /// Drops all waiting commands.
     pub(super) fn clear(&mut self) {
         self.0.clear();
     }

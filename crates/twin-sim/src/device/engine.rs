@@ -55,11 +55,13 @@ struct Request {
     done: Time,
     /// When the bus is free again of its command.
     released: Time,
-    /// What it wants the bus for, since when, and its ticket while the bus is taken.
+    /// The purpose for which the request wants the bus, since when, and its ticket while the bus is
+    /// taken.
     turn: Option<(Tenancy, Time, Option<u64>)>,
     /// For a flush: how many writes had completed when it was submitted.
     covered: u64,
-    /// Its number in the write log, or without a log its number in the order of submission.
+    /// The number of the request in the write log; without a log, its number in the order of
+    /// submission.
     logged: u64,
 }
 
@@ -76,7 +78,7 @@ enum Stage {
     Report,
     /// The bus gets free for which it waits.
     Free,
-    /// The request completes.
+    /// The end of the request's service: then it completes.
     Finish,
 }
 
@@ -85,7 +87,7 @@ pub(super) struct Engine {
     depth: usize,
     queue_depth: usize,
     scheduler: Box<dyn Scheduler>,
-    /// What a drive that orders commands itself has taken from the scheduler.
+    /// The commands that a drive has taken from the scheduler and orders itself.
     commands: Commands,
     bus: Option<Bus>,
     /// The drive's rank on the bus.
@@ -108,7 +110,7 @@ pub(super) struct Engine {
     truth: Option<Platter>,
     faults: Option<Box<Faults>>,
     durability: Option<Durability>,
-    /// Writes completed.
+    /// Number of writes that have completed.
     completions: u64,
     log: Option<WriteLog>,
     /// Called for every request that the device begins to serve.
@@ -240,7 +242,7 @@ impl Engine {
         }
         let now = rt.now();
         if io.kind == IoKind::Discard {
-            // From here on a discard is a write of zeros.
+            // From here on a discard is treated as a write of zeros.
             io.blocks = Platter::new(io.len).read(0, io.len);
         }
         self.seq += 1;
@@ -510,7 +512,8 @@ impl Engine {
                 request.released = span.end;
                 self.schedule(span.data, Stage::Serve, id);
             }
-            // Where commands take no time the drive has it at once, and positions while data come.
+            // If commands take no time, the drive has the command at once, and positions while data
+            // come.
             Tenancy::Command(len) => {
                 let supply = self.supply(span, len);
                 self.serve(now, id, supply);

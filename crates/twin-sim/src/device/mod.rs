@@ -38,7 +38,7 @@ pub struct Served {
     pub kind: IoKind,
     /// First byte on the device.
     pub at: u64,
-    /// Number of bytes.
+    /// Length of the request in bytes.
     pub len: u64,
     /// For whom the request was made.
     pub origin: Origin,
@@ -117,8 +117,8 @@ impl SimDisk {
         self.0.engine.borrow().mechanics_ns()
     }
 
-    /// What has been programmed and erased since the disk was made; `None` for a device whose medium
-    /// does not wear, or whose wear is not modelled.
+    /// The wear of the medium since the disk was made; `None` if the medium does not wear or its
+    /// wear is not modelled.
     pub fn wear(&self) -> Option<Wear> {
         self.0.engine.borrow().wear()
     }
@@ -304,7 +304,7 @@ impl BlockDevice for SimDisk {
         self.0.engine.borrow().in_flight()
     }
 
-    /// That of the model. Waits for a bus that other disks use are not part of it.
+    /// The bounds are those of the model. They do not include waits for a bus that other disks use.
     fn bounds(&self) -> Option<ServiceBounds> {
         self.0.engine.borrow().bounds()
     }

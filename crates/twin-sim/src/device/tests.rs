@@ -427,7 +427,8 @@ fn an_observer_sees_requests_in_the_order_of_service_and_changes_nothing() {
     assert_eq!(seen[2].parts.queue_ns, seen[2].begun.0);
 }
 
-/// Reads of 4 KB a second at random places of the disk of 7200 rpm, with so many always under way.
+/// Reads of 4 KB in a second at random places of the disk of 7200 rpm, with `in_flight` reads
+/// always under way.
 fn random_reads_per_s(commands: u32, in_flight: u64) -> f64 {
     let rt = rt();
     let options = Options { queue_depth: Some(commands), ..Options::default() };

@@ -12,7 +12,7 @@ use crate::Platter;
 pub struct UnstableWrite {
     /// First byte on the device.
     pub at: u64,
-    /// Number of bytes.
+    /// Length of the write in bytes.
     pub len: u64,
     /// The write had been reported complete.
     pub reported: bool,
@@ -58,7 +58,7 @@ impl WriteOutcome {
     }
 }
 
-/// Which of the possible outcomes of a crash to examine.
+/// Selects the outcomes of a crash that are examined.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Exploration {
     /// Every subset of this many writes in doubt (the latest ones; if more are in doubt, the
@@ -83,7 +83,8 @@ impl Default for Exploration {
 pub struct CrashState {
     pub(crate) base: Platter,
     pub(crate) sector: u32,
-    /// In the order in which they completed, then those under way in the order of submission.
+    /// The completed writes in the order of completion, then those under way in the order of
+    /// submission.
     pub(crate) unstable_writes: Vec<UnstableWrite>,
 }
 

@@ -5,10 +5,10 @@ use twin_rt::Time;
 
 use super::{Fault, FaultPlan, Trigger};
 
-/// What the disk has to do with a request.
+/// The decision on a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Verdict {
-    /// Serve it normally.
+    /// No fault applies: serve the request normally.
     Serve,
     /// Acknowledge it and do nothing.
     Pretend,
@@ -143,7 +143,7 @@ impl Faults {
         }
     }
 
-    /// These bytes have been written: bad sectors among them are good again.
+    /// Writing these bytes has mended the bad sectors among them.
     pub(crate) fn written(&mut self, at: u64, len: u64) {
         let end = at + len;
         let mut left = Vec::new();

@@ -135,7 +135,7 @@ pub struct CrashPoint {
     pub time: Time,
     /// The latest [`WriteLog::mark`] before it.
     pub mark: Option<u64>,
-    /// What is certain and what is in doubt.
+    /// The writes that are certain and those that are in doubt.
     pub state: CrashState,
 }
 
@@ -157,7 +157,7 @@ pub struct CrashPoints {
 }
 
 impl CrashPoints {
-    /// Applies one event.
+    /// Changes the state of the medium and of its cache as `event` does.
     fn apply(&mut self, event: &Event, write_cache: bool) {
         match event {
             Event::Write { at, len, blocks } => {

@@ -29,13 +29,13 @@ pub(crate) use live::{Faults, Verdict};
 /// begins to serve them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Trigger {
-    /// At the k-th read.
+    /// The fault strikes the k-th read.
     Read(u64),
-    /// At the k-th write.
+    /// The fault strikes the k-th write.
     Write(u64),
-    /// At the k-th flush.
+    /// The fault strikes the k-th flush.
     Flush(u64),
-    /// At this time. A fault that concerns a request strikes the first one after it.
+    /// The fault strikes at this time; if it concerns a request, it strikes the first one after it.
     Time(Time),
 }
 
@@ -60,12 +60,12 @@ pub enum Fault {
     LoseFlush,
     /// Sectors that touch these bytes cannot be read until they are written again.
     BadSectors {
-        /// First byte.
+        /// The first byte that cannot be read.
         at: u64,
-        /// Number of bytes.
+        /// How many bytes cannot be read.
         len: u64,
     },
-    /// One bit of what is stored changes.
+    /// One bit of the stored data flips.
     BitRot {
         /// The byte on the device.
         at: u64,
@@ -89,29 +89,29 @@ pub enum Fault {
 /// A kind of [`Fault`], for settings and for drawing plans at random.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum FaultKind {
-    /// [`Fault::LoseWrite`].
+    /// The kind of [`Fault::LoseWrite`].
     LoseWrite,
-    /// [`Fault::MisdirectWrite`].
+    /// The kind of [`Fault::MisdirectWrite`].
     MisdirectWrite,
-    /// [`Fault::FailWrite`].
+    /// The kind of [`Fault::FailWrite`].
     FailWrite,
-    /// [`Fault::FailWrites`].
+    /// The kind of [`Fault::FailWrites`].
     FailWrites,
-    /// [`Fault::FailRead`].
+    /// The kind of [`Fault::FailRead`].
     FailRead,
-    /// [`Fault::LoseFlush`].
+    /// The kind of [`Fault::LoseFlush`].
     LoseFlush,
-    /// [`Fault::BadSectors`].
+    /// The kind of [`Fault::BadSectors`].
     BadSectors,
-    /// [`Fault::BitRot`].
+    /// The kind of [`Fault::BitRot`].
     BitRot,
-    /// [`Fault::NoSpace`].
+    /// The kind of [`Fault::NoSpace`].
     NoSpace,
-    /// [`Fault::NoSpaceFrom`].
+    /// The kind of [`Fault::NoSpaceFrom`].
     NoSpaceFrom,
-    /// [`Fault::Gone`].
+    /// The kind of [`Fault::Gone`].
     Gone,
-    /// [`Fault::PowerCut`].
+    /// The kind of [`Fault::PowerCut`].
     PowerCut,
 }
 
@@ -132,7 +132,7 @@ impl FaultKind {
         FaultKind::PowerCut,
     ];
 
-    /// Its name in settings.
+    /// The name of the kind in settings.
     pub fn name(self) -> &'static str {
         match self {
             FaultKind::LoseWrite => "lose-write",
@@ -182,12 +182,12 @@ const PLACE: u64 = 4096;
 pub struct FaultPlan(pub Vec<(Trigger, Fault)>);
 
 impl FaultPlan {
-    /// Nothing goes wrong.
+    /// A plan without faults.
     pub fn none() -> FaultPlan {
         FaultPlan::default()
     }
 
-    /// Adds one fault.
+    /// The same plan with one more fault, which `trigger` sets off.
     #[must_use]
     pub fn and(mut self, trigger: Trigger, fault: Fault) -> FaultPlan {
         self.0.push((trigger, fault));

@@ -20,7 +20,7 @@ const DIRTY_LIMIT: u64 = 64 << 20;
 /// Bytes of clean pages that are kept.
 const PAGES_LIMIT: u64 = 1 << 30;
 
-/// What is kept of a file.
+/// The state that the kernel keeps of one file.
 #[derive(Default)]
 pub(super) struct File {
     pub(super) attr: Option<Attr>,
@@ -32,7 +32,7 @@ pub(super) struct File {
     pub(super) dirty: BTreeSet<u64>,
     /// The times are newer than those of the mount.
     pub(super) touched: bool,
-    /// Where the last read ended.
+    /// The offset at which the last read ended.
     pub(super) read_to: u64,
     pub(super) opens: u32,
     /// References of clients, and those that the mount has given.
@@ -42,7 +42,7 @@ pub(super) struct File {
 
 #[derive(Default)]
 pub(super) struct Kept {
-    /// By directory and name: the inode, or that there is none.
+    /// The names that the kernel keeps, by directory and name: the inode, or that there is none.
     pub(super) names: FixedMap<(Ino, Name), Option<Ino>>,
     pub(super) files: FixedMap<Ino, File>,
     pub(super) dirty_pages: u64,

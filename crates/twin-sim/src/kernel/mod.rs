@@ -54,7 +54,7 @@ pub struct Kernel<F> {
     kept: RefCell<Kept>,
 }
 
-/// Who asks.
+/// The request of a program on whose behalf the kernel asks the mount.
 #[derive(Clone)]
 struct From(Request);
 
@@ -71,9 +71,6 @@ impl<F: FileSystem> Kernel<F> {
     }
 
     /// Writes all dirty pages to the mount.
-    ///
-    /// # Errors
-    /// The first of the mount.
     pub async fn write_out(&self) -> Result<(), FsError> {
         let from = From(Request::root(u64::MAX, Op::Sync));
         let mut dirty: Vec<Ino> = {
@@ -347,7 +344,7 @@ impl<F: FileSystem> Kernel<F> {
         }
         match mode {
             RenameMode::Exchange => _ = self.kept.borrow_mut().names.insert(old, replaced),
-            // What is there now is asked for when somebody wants to know.
+            // The kernel forgets the old name, and asks again when somebody looks it up.
             RenameMode::Whiteout | RenameMode::WhiteoutNoReplace => {
                 self.kept.borrow_mut().names.remove(&old);
             }

@@ -49,7 +49,7 @@ impl Bench {
         self.run(Op::Write { ino, off, data: Data::Synthetic(len) }).unwrap();
     }
 
-    /// Lets so many milliseconds pass.
+    /// Lets `ms` milliseconds pass.
     fn pass(&self, ms: u64) {
         self.rt.block_on(self.rt.sleep(ms * twin_rt::MILLIS)).unwrap();
     }

@@ -36,7 +36,7 @@ const SECTOR: u32 = 512;
 /// The largest request that a drive takes; a bus may allow less.
 const MAX_IO: u32 = 1 << 20;
 
-/// [`super::Overheads`] in nanoseconds.
+/// The fields of [`super::Overheads`], converted to nanoseconds.
 struct Overhead {
     read_hit: Nanos,
     read_miss: Nanos,
@@ -68,9 +68,6 @@ pub struct Disk {
 
 impl Disk {
     /// A drive with these figures.
-    ///
-    /// # Errors
-    /// If the drive cannot have these options.
     pub fn new(name: &'static str, drive: &Drive, options: &Options) -> Result<Disk, ModelError> {
         let mut drive = drive.clone();
         if let Some((track, cylinder)) = options.skews {
@@ -236,7 +233,7 @@ impl Disk {
         supply.first.max(Time(supply.last.0.saturating_sub(span)))
     }
 
-    /// Time that so many sectors take on the link to the host.
+    /// The time that `sectors` sectors take on the link to the host.
     fn link_ns(&self, sectors: u64) -> Nanos {
         let Some(rate) = self.link_bytes_per_s else { return 0 };
         let ns =

@@ -68,8 +68,9 @@ pub struct FlatSsd {
     spec: ModelSpec,
     figures: FlatSsdFigures,
     free_at: Vec<Time>,
-    /// From the device to the host, and from the host to the device. They are separate because a
-    /// read whose data comes later must not delay a write whose data is there.
+    /// When the link is free, from the device to the host and from the host to the device. The two
+    /// are separate because a read whose data comes later must not delay a write whose data is
+    /// there.
     link_free_at: [Time; 2],
     /// When the last write in flight is finished.
     written_at: Time,
@@ -77,9 +78,6 @@ pub struct FlatSsd {
 
 impl FlatSsd {
     /// A device with these figures.
-    ///
-    /// # Errors
-    /// If it cannot have these options.
     pub fn new(
         name: &'static str,
         figures: &FlatSsdFigures,

@@ -10,7 +10,7 @@
 
 use twin_rt::Rng;
 
-/// What stands for no page.
+/// The number that stands for "no page".
 const NONE: u32 = u32::MAX;
 /// Entries of the mapping that are allocated together.
 const CHUNK: usize = 1024;
@@ -73,7 +73,7 @@ pub struct Wear {
     pub host: u64,
     /// Pages programmed to move them.
     pub moved: u64,
-    /// Blocks erased.
+    /// Number of blocks that were erased.
     pub erased: u64,
     /// Bytes in a page.
     pub page_bytes: u64,
@@ -90,7 +90,7 @@ pub(super) struct Ftl {
 }
 
 impl Ftl {
-    /// An empty device.
+    /// A device on which nothing was written yet.
     pub(super) fn new(layout: Layout, seed: u64) -> Ftl {
         Ftl {
             layout,

@@ -48,10 +48,10 @@ impl Spacing {
     }
 }
 
-/// What was measured of one kind of request.
+/// The measured times of one kind of request.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Times {
-    /// By size, ascending.
+    /// The measured times, in ascending order of request size.
     pub samples: Vec<Sample>,
     /// When many are in flight.
     pub spacing: Spacing,
@@ -80,16 +80,16 @@ impl Times {
     }
 }
 
-/// What requests take longer after the device was idle for so long, in nanoseconds.
+/// The additional times of requests after the device was idle for this many nanoseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Pause {
     /// How long nothing was in flight.
     pub idle_ns: Nanos,
-    /// What a read takes longer.
+    /// The additional time of a read.
     pub read_ns: Nanos,
-    /// What a write takes longer.
+    /// The additional time of a write.
     pub write_ns: Nanos,
-    /// What a flush takes longer.
+    /// The additional time of a flush.
     pub flush_ns: Nanos,
 }
 
@@ -104,26 +104,27 @@ impl Pause {
     }
 }
 
-/// What was measured of a device.
+/// The measured figures of a device.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MeasuredFigures {
     /// The largest request, in bytes.
     pub max_io: u32,
-    /// Reads.
+    /// The times of reads.
     pub reads: Times,
-    /// Writes.
+    /// The times of writes.
     pub writes: Times,
     /// Flushes, by the bytes written before.
     pub flushes: Times,
-    /// What a pause adds, by its length, ascending. Without any a pause adds nothing.
+    /// The additional times after pauses, in ascending order of the pause. Without any, pauses add
+    /// nothing.
     pub pauses: Vec<Pause>,
-    /// What each request of a mount takes longer than one of a process that does nothing else.
+    /// The additional time of a request of a mount, compared with a process that does nothing else.
     pub mounted_ns: Nanos,
 }
 
 impl MeasuredFigures {
-    /// What a request takes longer because nothing was in flight for so long: interpolated between the
-    /// pauses that were measured, and beyond the longest as after that one.
+    /// The additional time of a request after nothing was in flight for `idle` nanoseconds:
+    /// interpolated between the measured pauses, and beyond the longest the same as after it.
     fn after_pause(&self, kind: IoKind, idle: Nanos) -> Nanos {
         let above = self.pauses.partition_point(|pause| pause.idle_ns <= idle);
         let below = above.checked_sub(1).map_or(Pause::default(), |at| self.pauses[at]);
@@ -192,7 +193,7 @@ impl Measured {
         (start, start + times.at(bytes, self.rng.unit()) + extra)
     }
 
-    /// What this request takes longer than one in a dense row of a process of its own.
+    /// The additional time of this request, compared with one in a dense row of a single process.
     fn extra(&self, now: Time, kind: IoKind) -> Nanos {
         // Nothing is in flight, so the device has been idle since its last request was done.
         let idle = (now > self.idle_from).then(|| now - self.idle_from);

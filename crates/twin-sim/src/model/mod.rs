@@ -47,9 +47,9 @@ pub use zone::Zone;
 pub struct Access {
     /// Read, write, flush or discard.
     pub kind: IoKind,
-    /// First byte.
+    /// The first byte, counted from the start of the device.
     pub at: u64,
-    /// Number of bytes.
+    /// Length of the request in bytes.
     pub len: u64,
 }
 
@@ -133,13 +133,12 @@ pub trait DeviceModel {
         None
     }
 
-    /// What a request takes at worst; `None` if the model does not say.
+    /// The longest times of requests; `None` if the model does not know them.
     fn bounds(&self) -> Option<ServiceBounds> {
         None
     }
 
-    /// What it has programmed and erased since it was made; `None` if it does not wear, or its wear
-    /// is not modelled.
+    /// The wear since the device was made; `None` if it does not wear or its wear is not modelled.
     fn wear(&self) -> Option<Wear> {
         None
     }
@@ -169,7 +168,7 @@ pub struct Options {
     pub skews: Option<(u32, u32)>,
     /// Flat SSDs: times instead of the device's own.
     pub flat: Option<FlatTimes>,
-    /// What was measured of a device, for the model of a measured one.
+    /// The measured figures, for the model of a measured device.
     pub measured: Option<Rc<MeasuredFigures>>,
 }
 
@@ -258,18 +257,15 @@ pub enum Kind {
     Test,
 }
 
-/// What is known of a model beside its name.
+/// A model in the registry, without its name.
 pub struct Known {
-    /// Its kind, which decides the applicable options.
+    /// The kind of device, which decides the options that apply.
     pub kind: Kind,
     make: fn(&Options) -> Result<Box<dyn DeviceModel>, ModelError>,
 }
 
 impl Known {
     /// A new device of this kind.
-    ///
-    /// # Errors
-    /// If the device cannot have these options.
     pub fn build(&self, options: &Options) -> Result<Box<dyn DeviceModel>, ModelError> {
         (self.make)(options)
     }

@@ -30,7 +30,7 @@ const SECTOR: u32 = 512;
 /// The figures of an SSD.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SsdFigures {
-    /// Number of channels.
+    /// Number of channels, which transfer data at the same time.
     pub channels: u32,
     /// Chips on a channel.
     pub chips: u32,
@@ -154,16 +154,16 @@ pub struct Ssd {
     figures: SsdFigures,
     ftl: Ftl,
     rng: Rng,
-    /// By what works for itself: some planes of a chip.
+    /// When each unit that works by itself (some planes of a chip) is free.
     free_at: Vec<Time>,
     channel_free_at: Vec<Time>,
-    /// From the device to the host, and from the host to the device.
+    /// When the link is free, from the device to the host and from the host to the device.
     link_free_at: [Time; 2],
     /// When the cache is free to take data from the host.
     cache_free_at: Time,
     /// Pages in the cache that wait for their plane, with the sectors that the host has written.
     dirty: BTreeMap<u32, u32>,
-    /// The same pages by plane, in order of arrival; discarded ones are skipped.
+    /// The dirty pages of each plane, in order of arrival; discarded ones are skipped.
     queues: Vec<VecDeque<u32>>,
     /// Planes with work, by the time at which they may begin it; of equals the one that has waited
     /// longer, by the number of its turn.
@@ -183,9 +183,6 @@ pub struct Ssd {
 
 impl Ssd {
     /// A device with these figures, empty.
-    ///
-    /// # Errors
-    /// If it cannot have these options.
     pub fn new(
         name: &'static str,
         figures: &SsdFigures,
@@ -301,7 +298,7 @@ impl Ssd {
         let p = plane as usize;
         let free_at = *self.free_at(plane);
         if free_at > at {
-            // It has read for the host meanwhile, or its chip has other work.
+            // The plane has read for the host meanwhile, or its chip has other work.
             return self.ready.push(Reverse((free_at, turn, plane)));
         }
         self.listed[p] = false;
@@ -352,7 +349,7 @@ impl Ssd {
         }
     }
 
-    /// Programs a page of the cache, from `at` on, for which so many pages pass the channel.
+    /// Programs a page of the cache from `at` on; `transfers` pages pass the channel for it.
     fn program(&mut self, at: Time, page: u32, transfers: u32) {
         self.dirty.remove(&page);
         let plane = self.ftl.plane_of(page);
@@ -385,7 +382,7 @@ impl Ssd {
     fn read(&mut self, now: Time, at: u64, len: u64) -> Service {
         let (mut all, mut wait) = (now, 0);
         for (page, sectors) in self.pages(at, len) {
-            // What the cache has, or nobody has written, is not read from the cells.
+            // Pages that are in the cache, or that nobody has written, are not read from the cells.
             let has = self.dirty.get(&page).copied().unwrap_or(0);
             let cached = has & sectors == sectors || self.programming.contains_key(&page);
             if cached || !self.ftl.is_mapped(page) {

@@ -87,9 +87,9 @@ mod hp97560 {
         (18.0 * TRACK_SKEW + CYLINDER_SKEW) / 19.0
     }
 
-    /// A read of so many sectors at a random place within `cylinders` of them: controller, mean
-    /// seek (or a head switch alone if the cylinder stays), half a revolution, the sectors, and a
-    /// skew if the request crosses a track boundary.
+    /// The expected time to read `sectors` sectors at a random place within `cylinders` cylinders:
+    /// controller, mean seek (or only a head switch if the cylinder stays), half a revolution, the
+    /// sectors, and a skew if the request crosses a track boundary.
     pub(super) fn random_read(cylinders: u32, sectors: u32) -> f64 {
         let moves = |d| if d == 0 { 1.6 * 18.0 / 19.0 } else { seek(d) };
         let crosses = f64::from(sectors - 1) / 72.0;

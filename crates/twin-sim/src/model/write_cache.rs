@@ -38,9 +38,9 @@ pub(super) struct Sweep {
 pub(super) struct WriteCache {
     capacity: u64,
     reorders: bool,
-    /// By first sector; extents neither overlap nor touch.
+    /// The waiting extents by first sector; they neither overlap nor touch.
     waiting: BTreeMap<u64, Extent>,
-    /// Sectors that wait.
+    /// Number of sectors that are not on the medium yet.
     sectors: u64,
     /// The sweep that was taken last, and when it ends: it occupies the cache until then.
     under_way: Option<(Sweep, Time)>,
@@ -73,7 +73,7 @@ impl WriteCache {
         self.waiting.is_empty()
     }
 
-    /// True if so many sectors find room at `now`.
+    /// True if the cache has room for `sectors` more sectors at `now`.
     pub(super) fn fits(&self, now: Time, sectors: u64) -> bool {
         let leaving = self.under_way.filter(|(_, end)| *end > now);
         let leaving = leaving.map_or(0, |(sweep, _)| sweep.to - sweep.from);

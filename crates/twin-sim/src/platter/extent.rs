@@ -42,7 +42,7 @@ impl StampRun {
         }
     }
 
-    /// The same sequence with the window moved on by `by` bytes.
+    /// Returns the same sequence with the window moved on by `by` bytes.
     fn moved(&self, by: u64) -> StampRun {
         let first = self.stamp_at(u64::from(self.off) + by, 1);
         StampRun { lbn: first.lbn, version: first.version, off: first.off, ..*self }

@@ -38,8 +38,8 @@ impl Keys {
         let count = |keys: &[u64]| keys.iter().map(|&key| usize::from(key <= at)).sum::<usize>();
         let lines = (0..FULL / LINE).map(|i| self.0[i * LINE + LINE - 1]);
         let line = lines.map(|key| usize::from(key <= at)).sum::<usize>();
-        // In a full node whose keys are all at most `at` no line is left to look into: the last
-        // line is used, and counts whole.
+        // In a full node whose keys are all at most `at` there is no further line to search: the
+        // last line is used, and counts whole.
         let first = line.min(FULL / LINE - 1) * LINE;
         first + count(&self.0[first..first + LINE])
     }

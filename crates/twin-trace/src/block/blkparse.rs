@@ -55,7 +55,7 @@ fn device(text: &str) -> Option<u64> {
     (major < 1 << 12 && minor < 1 << 20).then_some(major << 20 | minor)
 }
 
-/// What the kind of a request says.
+/// The kind of a request.
 enum Kind {
     Transfer { op: BlockOp, durable: bool },
     Flush,
@@ -103,7 +103,8 @@ fn parse(line: &str) -> Result<Option<(char, Parsed)>, String> {
         }
         Kind::Other(why) => return Ok(Some((action, Parsed::LeftOut(why.into())))),
     };
-    // What has no blocks has no sector, and a command of another kind has bytes in parentheses.
+    // A request without blocks has no sector, and a command of another kind has bytes in
+    // parentheses.
     let place = fields.sectors("the sector");
     let (Ok(offset_bytes), Ok("+")) = (place, fields.text("the plus sign")) else {
         let parsed = match durable {

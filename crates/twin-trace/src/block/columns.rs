@@ -82,13 +82,13 @@ fn open(input: Input) -> Result<Box<dyn BlockSource>, TraceError> {
     }))
 }
 
-/// What a row is.
+/// The meaning of a row.
 enum Row {
     Request(BlockRequest),
     LeftOut(String),
 }
 
-/// What the cells of a row say.
+/// The values of the cells of a row.
 struct Cells {
     at_ns: u64,
     device: u64,

@@ -110,7 +110,7 @@ impl<'a, I: Iterator<Item = &'a str>> Fields<I> {
         sectors.checked_mul(SECTOR_BYTES).ok_or_else(|| format!("{what} is too large"))
     }
 
-    /// A device number.
+    /// Takes the next field as the number of a device.
     pub(super) fn device(&mut self, what: &str) -> Result<u64, String> {
         self.number(what)
     }

@@ -39,9 +39,9 @@ pub enum BlockOp {
     Read,
     /// The blocks are written.
     Write,
-    /// Their content is not needed any more: discard, trim, a reset of a zone.
+    /// The content of the blocks is not needed any more: discard, trim, a reset of a zone.
     Trim,
-    /// What was written before becomes durable. It has no bytes.
+    /// Everything that was written before becomes durable. The request has no bytes.
     Sync {
         /// The times of a file need not become durable.
         data_only: bool,
@@ -102,11 +102,11 @@ pub trait BlockSource {
 pub struct Object {
     /// Objects are numbered in the order of their first access.
     pub number: u64,
-    /// Its size, as this request has it.
+    /// The size of the object in this request.
     pub bytes: u64,
 }
 
-/// What is known of a format of block traces.
+/// A format of block traces in the registry.
 pub struct Format {
     /// Whether input with this beginning may be of this format.
     is_like: fn(&[u8]) -> bool,
@@ -154,9 +154,6 @@ pub fn open(
 }
 
 /// Reads `input` in the format that its beginning matches.
-///
-/// # Errors
-/// If it matches no format.
 pub fn open_any(
     input: impl Read + Send + 'static,
 ) -> Result<(&'static RegistryEntry<Format>, Box<dyn BlockSource>), OpenError> {
@@ -185,9 +182,9 @@ fn lines(start: &[u8]) -> impl Iterator<Item = &str> {
 #[cfg(test)]
 mod tests;
 
-/// What a line of a text format is.
+/// The meaning of a line of a text format.
 enum Parsed {
-    /// A request.
+    /// A request to the traced device.
     Request(BlockRequest),
     /// A request whose blocks are durable when it is answered.
     Durable(BlockRequest),
@@ -212,7 +209,7 @@ struct PerLine<P> {
     parse: P,
     reading: Reading,
     is_timed: bool,
-    /// What follows the latest request.
+    /// The request after the latest one.
     then: Option<BlockRequest>,
 }
 
@@ -224,7 +221,7 @@ where
         Box::new(PerLine::after(Lines::new(input), parse))
     }
 
-    /// From the line after the current one on.
+    /// Reads from the line after the current one on.
     fn after(lines: Lines<Input>, parse: P) -> PerLine<P> {
         PerLine { lines, parse, reading: Reading::default(), is_timed: true, then: None }
     }
@@ -298,7 +295,7 @@ where
     }
 }
 
-/// That a request is possible.
+/// Checks that a request is possible.
 fn checked(request: BlockRequest) -> Result<BlockRequest, &'static str> {
     match request {
         _ if request.bytes > REQUEST_MAX_BYTES => Err("the request is larger than a TiB"),

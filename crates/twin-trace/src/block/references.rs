@@ -29,7 +29,7 @@ pub(super) const ARC: RegistryEntry<Format> = RegistryEntry::new(
     Format { is_like: |start| are_like(start, 4), open: |input| open(input, parse_run) },
 );
 
-/// That the first lines are so many numbers each.
+/// Checks that each of the first lines has `numbers` numbers.
 fn are_like(start: &[u8], numbers: usize) -> bool {
     let is_number = |word: &str| word.parse::<u64>().is_ok();
     let is_like = |line: &str| {

@@ -20,15 +20,15 @@ pub(crate) mod column {
     pub(crate) const TAG: usize = 0;
     /// Time since the record before, in nanoseconds.
     pub(crate) const TIME: usize = 1;
-    /// Client and credentials.
+    /// The client and its credentials.
     pub(crate) const WHO: usize = 2;
-    /// Inode numbers.
+    /// Inode numbers of all fields.
     pub(crate) const INO: usize = 3;
-    /// Offsets and cookies.
+    /// Offsets in files and cookies of directories.
     pub(crate) const OFFSET: usize = 4;
     /// Lengths, modes and other small numbers.
     pub(crate) const NUMBER: usize = 5;
-    /// Answers.
+    /// The outcomes of requests.
     pub(crate) const REPLY: usize = 6;
     /// Lengths of names, then their bytes.
     pub(crate) const NAME: usize = 7;
@@ -48,7 +48,7 @@ pub(crate) mod tag {
     pub(crate) const FLAG_SHIFT: u32 = 5;
 }
 
-/// Codes of answers.
+/// The codes of the outcomes of requests.
 mod outcome {
     pub(super) const DONE: u8 = 0;
     pub(super) const ENTRY: u8 = 1;
@@ -130,7 +130,7 @@ impl Context {
         if known == ino { next } else { 0 }
     }
 
-    /// Records an access.
+    /// Records an access, by which the offset of the next one is predicted.
     fn accessed(&mut self, ino: Ino, off: u64, len: u64) {
         self.streams[ino as usize % STREAMS] = (ino, off.wrapping_add(len));
         self.len = len;

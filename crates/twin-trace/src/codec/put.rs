@@ -1,4 +1,4 @@
-//! Records to bytes.
+//! Encodes records: each field goes to its column, relative to what the context predicts.
 
 use twin_fs::{
     Data, Fallocate, Ino, Op, RenameMode, Request, SeekFor, SetAttr, SetTime, XattrMode,

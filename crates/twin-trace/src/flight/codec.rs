@@ -15,7 +15,7 @@ mod tag {
     pub(super) const COMMAND: u8 = 31;
 }
 
-/// Kinds of pieces.
+/// The codes of the kinds of pieces.
 mod piece {
     pub(super) const ZERO: u64 = 0;
     pub(super) const BYTES: u64 = 1;

@@ -34,26 +34,27 @@ pub enum FlightRecord {
     Arrive(Request),
     /// A device request was completed.
     Complete {
-        /// Its number: device requests number from 1, in the order in which they are submitted.
+        /// The number of the request: device requests number from 1, in the order in which they are
+        /// submitted.
         io: u64,
-        /// It was complete when it was submitted.
+        /// The request was complete when it was submitted.
         at_submit: bool,
         /// The data of a read, nothing for other requests, or the error.
         result: Result<Vec<Piece>, IoError>,
     },
     /// Another input from outside, in the host's words ("unmount").
     Command(String),
-    /// From the next park on civil time is so many nanoseconds ahead of the run's; at the start it is
-    /// the same.
+    /// From the next park on, civil time is this many nanoseconds ahead of the run's time. At the
+    /// start both are equal.
     Civil(i64),
     /// The driver let the run continue at this time.
     Park(Time),
     /// The run's event digest when all ready tasks had run and before the driver parked. The last
     /// one closes the run; earlier ones help to find the point at which a repetition diverges.
     Digest {
-        /// [`EventDigest::value`].
+        /// The value of the digest, [`EventDigest::value`].
         value: u64,
-        /// [`EventDigest::events`].
+        /// The number of events in it, [`EventDigest::events`].
         events: u64,
     },
 }
@@ -61,17 +62,18 @@ pub enum FlightRecord {
 /// A piece of the data that a read returned.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Piece {
-    /// This many zeros.
+    /// Zeros, this many bytes.
     Zero(u32),
-    /// These bytes.
+    /// The bytes themselves, which are kept in full.
     Bytes(Bytes),
-    /// A stamp.
+    /// The stamp that stands for user data.
     Stamp(Stamp),
     /// This many bytes of user data that were not kept.
     Dropped {
         /// The number of bytes.
         len: u32,
-        /// Their [`Block::crc32c`].
+        /// The checksum of the bytes, [`Block::crc32c`], by which a repetition is held against
+        /// them.
         crc: u32,
     },
 }
@@ -214,7 +216,7 @@ impl<W: Write> FlightWriter<W> {
         self.framed.finish()
     }
 
-    /// What is left when writing has failed.
+    /// The state of the output after writing has failed.
     pub fn broken(self, why: &TraceError) -> Ended<W> {
         self.framed.broken(why)
     }

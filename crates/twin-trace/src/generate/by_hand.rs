@@ -23,15 +23,15 @@ use crate::stream::Source;
 const BEFORE_PLAYING: Nanos = 15 * SECS;
 /// Most bytes of a file.
 const LARGEST: f64 = (1u64 << 40) as f64;
-/// The longest pause.
+/// The longest pause that can be described, 1,000 days, in nanoseconds.
 const LONGEST: f64 = (1000 * 24 * 3600 * SECS) as f64;
 
 /// A group of clients that do the same.
 #[derive(Clone, Debug)]
 pub struct Group {
-    /// Its name.
+    /// The name of the group, as the file has it.
     pub name: String,
-    /// Number of clients.
+    /// Number of clients in the group.
     pub clients: u64,
     /// Files of each client at the start.
     pub files: u64,
@@ -43,13 +43,13 @@ pub struct Group {
     pub length: Distribution,
     /// The rank of the file that an operation chooses; ranks beyond the files begin again.
     pub popularity: Distribution,
-    /// Time between bursts.
+    /// The time between two bursts of a client.
     pub think: Distribution,
     /// Operations of a burst.
     pub burst: Distribution,
     /// Operations of a session, and the pause behind it; without it there is one session.
     pub session: Option<(Distribution, Distribution)>,
-    /// What a stream plays, in bytes a second; 0 for groups that play none.
+    /// The rate at which a stream plays, in bytes a second; 0 for groups that play none.
     pub rate_bytes_per_s: u64,
     /// The replacement policy that its files name as their own, if they do.
     pub replacement: Option<&'static str>,
@@ -57,10 +57,10 @@ pub struct Group {
     pub mix: Vec<(Kind, f64)>,
 }
 
-/// What a client does to a file.
+/// An operation of a client on a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Kind {
-    /// Reads it all.
+    /// Reads a file from its beginning to its end.
     ReadWhole,
     /// Reads a part, anywhere.
     Read,
@@ -72,7 +72,7 @@ pub enum Kind {
     Append,
     /// Makes a new one and writes it.
     Create,
-    /// Removes it.
+    /// Removes the file from its directory.
     Delete,
     /// Looks at its attributes.
     Stat,
@@ -96,9 +96,6 @@ impl Kind {
     ];
 
     /// The kind with this name.
-    ///
-    /// # Errors
-    /// If there is none.
     pub fn named(name: &str) -> Result<Kind, SettingsError> {
         let found = Kind::ALL.iter().find(|(known, _)| *known == name);
         let names = Kind::ALL.iter().map(|(name, _)| *name);
@@ -113,9 +110,9 @@ impl Kind {
 /// A workload by hand.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// Its name.
+    /// The name of the workload.
     pub name: String,
-    /// Its groups.
+    /// The groups of clients, in the order of the file.
     pub groups: Vec<Group>,
 }
 
@@ -126,20 +123,20 @@ impl Plan {
     }
 }
 
-/// What was drawn: by group and purpose, how often and the sum.
+/// The values that were drawn, by group and purpose: how often, and the sum.
 #[derive(Debug, Default)]
 pub struct Tally(BTreeMap<(usize, &'static str), (u64, f64)>);
 
 /// A figure that was asked for beside what was drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Drawn {
-    /// The group.
+    /// The name of the group.
     pub group: String,
-    /// What was drawn.
+    /// The figure that was drawn, in words.
     pub what: &'static str,
-    /// What was asked, as it was written.
+    /// The distribution in the file, as it was written.
     pub asked: String,
-    /// Its mean: of bytes, of nanoseconds, or a share of the operations.
+    /// The mean of that distribution: of bytes, of nanoseconds, or a share of the operations.
     pub asked_mean: f64,
     /// The mean of what was drawn.
     pub drawn_mean: f64,
@@ -154,7 +151,7 @@ impl Tally {
         *sum += value;
     }
 
-    /// What was drawn for a plan, beside what it asks.
+    /// The drawn values beside those for which the plan asks.
     pub fn drawn(&self, plan: &Plan) -> Vec<Drawn> {
         let mut all = Vec::new();
         for (number, group) in plan.groups.iter().enumerate() {

@@ -10,14 +10,14 @@ use twin_settings::{Named, SettingsError, grammar, value};
 
 use super::Zipf;
 
-/// What the values of a distribution are.
+/// The quantity that the values of a distribution measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Measured {
-    /// Bytes: `4K`.
+    /// A number of bytes, such as `4K`.
     Bytes,
     /// Times, in nanoseconds: `50ms`.
     Time,
-    /// Plain numbers.
+    /// A number without a unit.
     Number,
 }
 
@@ -31,12 +31,12 @@ impl Measured {
     }
 }
 
-/// A distribution.
+/// A distribution of values, with the text that describes it.
 #[derive(Clone, Debug)]
 pub struct Distribution {
-    /// Its text.
+    /// The text from which it was read.
     pub text: String,
-    /// What its values are.
+    /// The quantity that its values measure.
     pub measured: Measured,
     law: Law,
 }
@@ -101,7 +101,7 @@ impl Distribution {
                 median * (sigma * normal).exp()
             }
             Law::Pareto { least, shape, most } => {
-                // By inversion of the distribution that is cut off at `most`.
+                // Draws by inverting the distribution that is cut off at `most`.
                 let share = 1.0 - (least / most).powf(*shape);
                 least / (1.0 - rng.unit() * share).powf(1.0 / shape)
             }
@@ -115,7 +115,7 @@ impl Distribution {
         }
     }
 
-    /// Its mean.
+    /// The mean of the distribution.
     pub fn mean(&self) -> f64 {
         match &self.law {
             Law::Constant(value) => *value,

@@ -35,7 +35,7 @@ const PHASES: [&str; 5] = ["write", "read", "random-write", "random-read", "rere
 struct LargeFile {
     requests: u64,
     request_bytes: u64,
-    /// Which of [`PHASES`] take place.
+    /// Whether each of [`PHASES`] takes place.
     phases: [bool; 5],
     clients: Vec<Client>,
 }

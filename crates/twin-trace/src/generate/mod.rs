@@ -28,51 +28,48 @@ use twin_settings::{Named, Param, Registry, SettingsError, Unit, Values};
 use crate::accesses::AccessStats;
 use crate::stream::Source;
 
-/// What is known of a kind of workload.
+/// A kind of workload in the registry.
 pub struct Kind {
-    /// What can be set, without what [`COMMON`] has.
+    /// The settings of the workload, besides [`COMMON`].
     pub params: &'static [Param],
-    /// Of what it takes the place, if its statistics were fitted to published ones.
+    /// The workload that it replaces, if its statistics were fitted to published ones.
     pub stands_for: Option<StandsFor>,
     /// Starts it with these values and this seed.
     start: fn(Values, u64) -> Box<dyn Source>,
 }
 
-/// What a generated workload takes the place of, because it is not to be had.
+/// The unavailable workload that a generated one replaces.
 #[derive(Clone, Copy)]
 pub struct StandsFor {
-    /// What it is.
+    /// The name of the unavailable workload.
     pub what: &'static str,
-    /// What was published of it.
+    /// The published figures of that workload.
     pub published: fn() -> &'static [Published],
 }
 
 /// A published figure of something that a workload stands for.
 pub struct Published {
-    /// What it is.
+    /// The figure, in words.
     pub what: &'static str,
-    /// Its unit.
+    /// The unit of the figure.
     pub unit: &'static str,
     /// The smallest and the largest value that was measured.
     pub range: (f64, f64),
-    /// Where it was published, and the value there.
+    /// The publication, and the value there.
     pub place: &'static str,
     /// The publication was at hand and says so. Otherwise range and place are from memory, and the
     /// figure is an assumption of ours.
     pub confirmed: bool,
-    /// The same figure of a workload.
+    /// Computes the same figure of a workload.
     pub of: fn(&AccessStats) -> f64,
 }
 
-/// What the workload that `text` names takes the place of.
-///
-/// # Errors
-/// If there is no such workload.
+/// The unavailable workload that the one named by `text` replaces.
 pub fn stands_for(text: &str) -> Result<Option<StandsFor>, SettingsError> {
     Ok(REGISTRY.get(Named::parse(text)?.name)?.stands_for)
 }
 
-/// All workloads.
+/// All generated workloads, by name.
 pub static REGISTRY: Registry<Kind> = Registry::new(
     "workload",
     &[

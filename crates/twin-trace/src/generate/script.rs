@@ -130,7 +130,7 @@ impl Burst {
         ino
     }
 
-    /// Creates a directory.
+    /// Creates a directory called `name` in `dir`, and returns its inode.
     pub(super) fn make_dir(&mut self, dir: Ino, name: &[u8]) -> Ino {
         let ino = self.new_ino();
         self.op(Op::MakeDir { dir, name: name.into(), mode: 0o755 }, Outcome::Entry(ino));

@@ -67,7 +67,7 @@ const fn remembered(
     Published { what, unit: "%", range, place, confirmed: false, of }
 }
 
-/// What was published of the traces, as far as a workload can be measured by it.
+/// The published figures of the traces by which a workload can be measured.
 fn published() -> &'static [Published] {
     const ALL: &[Published] = &[
         remembered("accesses that read only", (82.0, 94.0), "table 3: 88", |s| {
@@ -112,10 +112,10 @@ fn published() -> &'static [Published] {
 /// Accesses that only read, that only write, and the rest: both (table 3).
 const READ_ONLY: f64 = 0.88;
 const WRITE_ONLY: f64 = 0.11;
-/// Of read-only accesses: of the whole file, and otherwise in order.
+/// Of read-only accesses: the share of the whole file, and the share of a part in order.
 const READ_WHOLE: f64 = 0.78;
 const READ_IN_ORDER: f64 = 0.19;
-/// Of write-only accesses: the same.
+/// Of write-only accesses: the same shares.
 const WRITE_WHOLE: f64 = 0.67;
 const WRITE_IN_ORDER: f64 = 0.29;
 /// Sizes: log-normal, so that 80% are below 10 KB, and a few large files.
@@ -164,7 +164,7 @@ struct User {
     made: Vec<Made>,
     /// When made files are to be removed, and their numbers.
     deaths: BinaryHeap<Reverse<(Nanos, u64)>>,
-    /// Until when the user is active.
+    /// The time until which the user is active.
     active_until: Nanos,
     /// How far own files have grown beyond their first size.
     sizes: std::collections::BTreeMap<u64, u64>,
@@ -252,7 +252,7 @@ impl SpriteLike {
         (FIRST_INO + place / IN_DIR, place, FIRST_INO + self.dirs() + place)
     }
 
-    /// The same of a user's own file.
+    /// Chooses a place in one of the user's own files.
     fn own_file(&self, user: usize, place: u64) -> (Ino, u64, Ino) {
         let index = self.shared + user as u64 * self.own + place;
         (self.user_dir(user), index, FIRST_INO + self.dirs() + index)

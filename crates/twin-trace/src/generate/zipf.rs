@@ -68,7 +68,7 @@ impl Zipf {
         zipf
     }
 
-    /// `x^-s`.
+    /// The density at `x`, which is `x^-s`.
     fn density(&self, x: f64) -> f64 {
         (-self.skew * x.ln()).exp()
     }
@@ -84,7 +84,7 @@ impl Zipf {
         (ln1p_over(t) * y).exp()
     }
 
-    /// Draws a number.
+    /// Draws a number by its weight.
     pub fn draw(&self, rng: &mut Rng) -> u64 {
         loop {
             let u = self.high + rng.unit() * (self.low - self.high);

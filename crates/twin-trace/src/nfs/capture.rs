@@ -56,7 +56,7 @@ impl<I: Iterator<Item = NfsOp>> Iterator for Lossy<I> {
 /// The creates of a trace whose file was found by looking ahead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LookAhead {
-    /// Number of creates.
+    /// Number of creates in the trace.
     pub creates: u64,
     /// Number of these for which the right file was found.
     pub right: u64,

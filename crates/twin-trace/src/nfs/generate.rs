@@ -35,9 +35,11 @@ use super::{BLOCK_BYTES, Kind, NfsOp, NodeId, Totals};
 
 /// The least time between requests of an activity that the server has in memory.
 const STEP_NS: Nanos = MILLIS / 2;
-/// The same for a change, which the server answers as soon as it is in non-volatile memory.
+/// The least time between changes, each of which the server answers as soon as it is in
+/// non-volatile memory.
 const CHANGE_STEP_NS: Nanos = 10 * MILLIS;
-/// The same for data that is read: a seek, half a turn, 8 KB from disk and over an Ethernet.
+/// The least time between reads of data from disk: a seek, half a turn, 8 KB from disk and over an
+/// Ethernet.
 const READ_STEP_NS: Nanos = 26 * MILLIS;
 /// The least time between requests for data that the server has in memory: 8 KB over an Ethernet.
 const WIRE_NS: Nanos = 7 * MILLIS;
@@ -54,7 +56,7 @@ const SECTOR_BYTES: u32 = 512;
 const BLOCK_SECTORS: u32 = BLOCK_BYTES / SECTOR_BYTES;
 /// The share of new files that are created together with another.
 const TWINS: f64 = 0.01;
-/// Number of clients.
+/// Number of clients that take part.
 const CLIENTS: u64 = 90;
 /// Number of recently used files, to which most accesses go.
 const RECENT: usize = 500;
@@ -111,7 +113,7 @@ const ACTIVITY_REQUESTS: [f64; 6] = [6.0, 6.0, 8.0, 2.0, 2.0, 8.0];
 /// of the paper.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Pauses {
-    /// As fitted to the published idle times.
+    /// The pauses are fitted to the published idle times.
     #[default]
     Sessions,
     /// Without memory, and without changes in them.
@@ -208,7 +210,7 @@ impl Stream {
         }
     }
 
-    /// The same stream with other pauses.
+    /// Returns the same stream with other pauses.
     #[must_use]
     pub fn with_pauses(self, pauses: Pauses) -> Stream {
         Stream { pauses, ..self }
@@ -296,7 +298,7 @@ impl Stream {
 
     /// A number of activities with about this mean: Pareto, cut off at the longest.
     fn session_length(&mut self, mean: f64) -> u64 {
-        // Where the distribution begins: found by halving, for its mean grows with it.
+        // The beginning of the distribution is found by halving, because its mean grows with it.
         let mean_from = |least: f64| {
             let tail = (least / self.longest).powf(TAIL) * self.longest;
             let power = 1.0 - TAIL;
@@ -342,7 +344,7 @@ impl Stream {
         self.at = self.at.max(end);
     }
 
-    /// One change that comes alone: of an inode, or of the last block of a file.
+    /// Makes one change that comes alone: of an inode, or of the last block of a file.
     fn stray(&mut self) {
         self.client = self.rng.below(CLIENTS) as u16;
         let node = self.some_file(LATELY);
@@ -477,7 +479,7 @@ impl Stream {
         }
     }
 
-    /// One activity: requests of one user on one file or directory.
+    /// Makes one activity: requests of one user on one file or directory.
     fn activity(&mut self) {
         self.client = self.rng.below(CLIENTS) as u16;
         let part = |left: u64, total: u64| left as f64 / total.max(1) as f64;

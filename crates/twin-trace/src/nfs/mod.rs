@@ -25,7 +25,7 @@ pub type NodeId = u32;
 /// The kind of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Reads the inode.
+    /// Reads the inode of a file.
     GetAttr(NodeId),
     /// Reads a directory, or searches it for a name.
     ReadDir(NodeId),
@@ -34,22 +34,22 @@ pub enum Kind {
     /// Writes this many bytes to a data block; the file grows to this block if it was
     /// shorter.
     Write(NodeId, u32, u32),
-    /// Changes the inode.
+    /// Changes the inode of a file.
     SetAttr(NodeId),
     /// Truncates the file to zero length, which is also an inode update.
     Truncate(NodeId),
     /// Creates a file in a directory.
     Create {
-        /// The directory.
+        /// The directory that gets the file.
         dir: NodeId,
         /// The file: a new number, or that of a file that was removed.
         node: NodeId,
     },
     /// Removes a file from a directory.
     Remove {
-        /// The directory.
+        /// The directory that loses the file.
         dir: NodeId,
-        /// The file.
+        /// The file that is removed.
         node: NodeId,
     },
     /// Changes a name in a directory.
@@ -63,26 +63,26 @@ pub struct NfsOp {
     pub at: Nanos,
     /// The client that sent it.
     pub client: u16,
-    /// Its kind.
+    /// The kind of the request, with its files.
     pub kind: Kind,
 }
 
 /// The published totals of a server's trace (Heuristic Cleaning, table 2).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Totals {
-    /// The server.
+    /// The name of the server in the paper.
     pub name: &'static str,
-    /// All requests.
+    /// Number of all requests.
     pub requests: u64,
-    /// Data read requests.
+    /// Number of requests that read data.
     pub data_reads: u64,
-    /// Data write requests.
+    /// Number of requests that write data.
     pub data_writes: u64,
     /// Directory reads: lookup, readdir.
     pub directory_reads: u64,
     /// Directory modifications: create, mkdir, rm, rename, rmdir.
     pub directory_changes: u64,
-    /// Inode updates.
+    /// Number of requests that change an inode.
     pub inode_updates: u64,
     /// Length of the trace.
     pub seconds: u64,

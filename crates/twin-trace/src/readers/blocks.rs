@@ -32,15 +32,15 @@ pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
 );
 
 const PIECE_BYTES: u64 = 1 << 20;
-/// What existed before has whole blocks of this size.
+/// Size of the blocks in which data from before the trace is created.
 const BLOCK_BYTES: u64 = 4096;
 
-/// What is known of a device.
+/// The facts about one device.
 struct Device {
     ino: Ino,
-    /// What was read, written or trimmed so far.
+    /// The ranges that were read, written or trimmed so far.
     touched: Ranges,
-    /// What was read before it was written or trimmed.
+    /// The ranges that were read before they were written or trimmed.
     before: Ranges,
     /// The end of the furthest read.
     end: u64,

@@ -7,7 +7,7 @@ use std::io::{BufRead, Read};
 use crate::error::{Place, Problem, TraceError};
 
 const MAX_LINE: u64 = 64 << 10;
-/// What some programs put before a text in UTF-8. It is no part of the first line.
+/// The mark that some programs put before a text in UTF-8. It is no part of the first line.
 pub(crate) const BYTE_ORDER_MARK: &[u8] = b"\xef\xbb\xbf";
 
 /// A text that is read line by line.
@@ -23,7 +23,7 @@ impl<R: BufRead> Lines<R> {
         Lines::with_longest(input, MAX_LINE)
     }
 
-    /// Lines of which none is longer than so many bytes.
+    /// Reads lines of at most `longest` bytes.
     pub(crate) fn with_longest(input: R, longest: u64) -> Lines<R> {
         Lines { input, line: Vec::new(), number: 0, longest }
     }

@@ -27,7 +27,7 @@ use crate::stream::Source;
 
 pub(crate) use lines::{BYTE_ORDER_MARK, Lines};
 
-/// What is known of a foreign format: how an input is opened.
+/// A foreign format in the registry.
 pub struct Format {
     /// Whether input with this beginning is of this format; `None` if another one with the same
     /// beginning is the default.
@@ -54,13 +54,13 @@ impl Again {
         Again(Rc::new(move || Ok(Box::new(open()?))))
     }
 
-    /// Its beginning, expanded if it is compressed.
+    /// The beginning of the input, expanded if it is compressed.
     fn open(&self) -> io::Result<Input> {
         expanded((self.0)()?)
     }
 }
 
-/// All foreign formats.
+/// All formats of other programs that are read, by name.
 pub static REGISTRY: Registry<Format> = Registry::new(
     "trace format",
     &[netbench::FORMAT, strace::FORMAT, checkins::REWRITES, checkins::CHECKOUTS, blocks::FORMAT],
@@ -92,9 +92,6 @@ pub fn open(name: &str, input: impl Read + Send + 'static) -> Result<Box<dyn Sou
 }
 
 /// Reads an input that can be opened again as the format called `name`.
-///
-/// # Errors
-/// As [`open`].
 pub fn open_again(name: &str, input: Again) -> Result<Box<dyn Source>, OpenError> {
     let format = REGISTRY.get(name).map_err(OpenError::Name)?;
     match format.open {
@@ -118,12 +115,9 @@ fn kept(mut input: Input) -> io::Result<Again> {
 const PEEK_BYTES: u64 = 4 << 10;
 
 /// The name of the format that the beginning of an input matches, compressed or not.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn looks_like(input: impl Read + Send + 'static) -> std::io::Result<Option<&'static str>> {
     let mut start = Vec::new();
-    // What is damaged looks like nothing.
+    // Damaged input looks like no format.
     let Ok(input) = expanded(input) else { return Ok(None) };
     if input.take(PEEK_BYTES).read_to_end(&mut start).is_err() {
         return Ok(None);
@@ -152,7 +146,7 @@ impl fmt::Display for OpenError {
 
 impl std::error::Error for OpenError {}
 
-/// What files compressed with zstd, gzip and bzip2 begin with.
+/// The first bytes of files that zstd, gzip and bzip2 have compressed.
 const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 const GZIP: [u8; 3] = [0x1f, 0x8b, 8];
 const BZIP2: [u8; 3] = *b"BZh";
@@ -177,9 +171,6 @@ pub fn is_compressed(start: &[u8]) -> bool {
 
 /// The input, expanded if it is compressed with zstd, gzip, bzip2 or xz, in any number of frames, members
 /// or streams. It is expanded as it is read, in pieces: how much it expands to costs time, not memory.
-///
-/// # Errors
-/// If it cannot be read.
 pub fn expanded(input: impl Read + Send + 'static) -> std::io::Result<Input> {
     let mut input = BufReader::with_capacity(64 << 10, input);
     let start = input.fill_buf()?;

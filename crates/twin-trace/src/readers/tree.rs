@@ -24,10 +24,10 @@ pub(super) struct Tree {
     pub(super) client: u32,
 }
 
-/// What is known of an inode.
+/// The facts about one inode.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Inode {
-    /// Length in bytes.
+    /// Length of the file in bytes.
     pub(super) size: u64,
     /// References that the client holds.
     refs: u64,
@@ -39,7 +39,7 @@ pub(super) struct Inode {
     pub(super) parent: Ino,
     /// The type bits of its mode, if it is neither a directory nor a regular file.
     pub(super) special: u32,
-    /// What a reader notes about it.
+    /// A reader's note about the origin of the inode.
     pub(super) origin: Origin,
     /// Bytes that were appended wherever its end was.
     pub(super) appended: u64,
@@ -49,14 +49,14 @@ pub(super) struct Inode {
 /// be another one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Origin {
-    /// It was made by the trace.
+    /// The trace created the inode.
     #[default]
     Made,
-    /// It seems to have been made by the trace; nothing tells whether it existed before.
+    /// The trace seems to have created the inode; nothing shows whether it existed before.
     MadePerhaps,
-    /// It existed before; of its length a lower bound is known.
+    /// The inode existed before; a lower bound of its length is known.
     Existed,
-    /// It existed before, and its length at that time is known.
+    /// The inode existed before, and its length at that time is known.
     Known,
 }
 
@@ -186,7 +186,7 @@ impl Tree {
         self.number_from(ino + 1);
     }
 
-    /// What existed before turns out to be a directory.
+    /// A file from before turns out to be a directory.
     pub(super) fn becomes_dir(&mut self, ino: Ino) {
         let inode = self.inode_mut(ino);
         (inode.is_dir, inode.special, inode.size) = (true, 0, 0);
@@ -355,13 +355,13 @@ impl Tree {
 
     /// Removes everything below a directory.
     pub(super) fn clear(&mut self, dir: Ino) {
-        // With a stack of its own: a trace may have directories as deep as it likes.
+        // The walk has a stack of its own, because a trace may have directories of any depth.
         let mut open = vec![(dir, self.names_in(dir))];
         while let Some((dir, left)) = open.last_mut() {
             let dir = *dir;
             match left.pop() {
                 Some((name, Some(ino))) => {
-                    // It is removed when nothing is left in it.
+                    // A directory is removed when nothing is left in it.
                     left.push((name, None));
                     let inside = self.names_in(ino);
                     open.push((ino, inside));

@@ -8,7 +8,7 @@ use std::io::{self, BufRead, ErrorKind, Read};
 
 use xz4rust::{XzDecoder, XzNextBlockResult};
 
-/// What a stream begins with.
+/// The first bytes of a stream.
 pub(super) const MAGIC: [u8; 6] = *b"\xfd7zXZ\0";
 /// The largest dictionary, in bytes.
 const DICTIONARY_MOST: usize = 128 << 20;

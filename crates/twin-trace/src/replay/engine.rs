@@ -60,7 +60,7 @@ struct Engine<'e, 'a, F, I, Fut> {
     /// For each client the number of its domain plus one.
     domain_of: IdMap<u32>,
     merged: bool,
-    /// What requests of a mounted recording wait for beside their own client's.
+    /// The rules for requests of a mounted recording, beside the order of each client.
     processes: Option<Processes>,
     /// Number of events that wait in domains.
     queued: usize,

@@ -56,7 +56,7 @@ struct Slot<Fut> {
     op: u32,
 }
 
-/// Operations in flight.
+/// The operations that are being executed, each with its future.
 pub(super) struct Flights<Fut> {
     slots: Vec<Slot<Fut>>,
     free: Vec<u32>,

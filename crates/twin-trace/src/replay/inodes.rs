@@ -8,10 +8,10 @@ use twin_fs::{Ino, Op, ROOT_INO};
 use super::ids::IdMap;
 use crate::record::inos;
 
-/// What is known of an inode of the workload.
+/// The state of an inode of the workload.
 #[derive(Clone, Copy, Default)]
 struct InodeRecord {
-    /// Its number on the volume; 0 if it has none (yet).
+    /// The number of the inode on the volume; 0 if it has none yet.
     actual: Ino,
     /// The operation whose end will reveal `actual`, plus one; 0 if there is none.
     pending: u32,
@@ -31,7 +31,7 @@ pub(super) enum Translation {
     Done,
     /// They are unknown until this operation has ended; nothing was changed.
     Wait(u32),
-    /// One of them will never be known.
+    /// One of the inodes will never be known.
     Missing,
 }
 

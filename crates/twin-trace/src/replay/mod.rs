@@ -57,7 +57,7 @@ pub enum Order {
     ///
     /// [`Traits::mounted`]: crate::Traits::mounted
     Process,
-    /// By client where the workload says that clients are independent, by process if it was
+    /// Choose: by client if the workload says that clients are independent, by process if it was
     /// recorded on a mount, otherwise by trace.
     Auto,
 }
@@ -65,10 +65,10 @@ pub enum Order {
 /// When a request is issued, once its [`Order`] allows it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Pace {
-    /// At once: a closed loop, as fast as possible.
+    /// Issue requests as fast as possible: a closed loop.
     Asap,
-    /// At its time in the trace divided by `speed`, counted from the start, or at once if that time
-    /// has passed: an open loop.
+    /// Issue each request at its time in the trace divided by `speed`, counted from the start, or
+    /// at once if that time has passed: an open loop.
     Recorded {
         /// 2.0 is twice as fast as recorded.
         speed: f64,
@@ -119,7 +119,7 @@ pub struct Options {
     /// The clock for latencies. The default is the run's own time, which is exact in a simulation
     /// and coarse on a host.
     pub clock: Option<Clock>,
-    /// Who is told of each operation that has ended.
+    /// Called with each operation that has ended.
     pub listener: Option<Listener>,
     /// The directory of the volume that stands for the workload's root.
     pub root: Ino,
@@ -153,7 +153,7 @@ pub enum ReplayError {
     Populate {
         /// The name of the file.
         name: Name,
-        /// The error.
+        /// The error of the operation that should have created it.
         error: FsError,
     },
 }

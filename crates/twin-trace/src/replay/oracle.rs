@@ -52,7 +52,7 @@ struct File {
     size: u64,
     /// Set if a change of the length may or may not have happened.
     size_unknown: bool,
-    /// By first byte: the end of the range, and the request that wrote it.
+    /// The written ranges by first byte: the end of the range, and the request that wrote it.
     extents: BTreeMap<u64, (u64, u64)>,
     /// Number of changes begun so far, and how many of them are in flight.
     begun: u64,
@@ -118,7 +118,7 @@ impl File {
 /// The check or update at the end of an operation.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) enum Ticket {
-    /// Nothing.
+    /// There is nothing to check or update.
     #[default]
     None,
     /// A read of a file that no operation was changing.
@@ -132,7 +132,7 @@ pub(super) enum Ticket {
 pub(super) enum Change {
     /// These bytes now have this version.
     Put { off: u64, len: u64, version: u64, extends: bool },
-    /// So many bytes behind the end have this version.
+    /// This many bytes behind the end have this version.
     Add { len: u64, version: u64 },
     /// The file has this length.
     Size(u64),
@@ -191,7 +191,7 @@ impl Oracle {
         file.changing = file.changing.saturating_sub(1);
         let certain = alone && file.begun == begun && done;
         let change = match change {
-            // Of an end that is not known all bytes before the known one may have been meant.
+            // If the end is not known, all bytes before the known end may have been meant.
             Change::Add { len, .. } if !certain || file.size_unknown => {
                 let end = file.size.saturating_add(len);
                 file.size_unknown |= !done;

@@ -38,9 +38,6 @@ impl Population {
     /// its first request. Takes memory for each node. Of a recording of a mount also the ends of
     /// the clients are noted ([`Order::Process`](super::Order::Process) needs them), with memory
     /// for each client.
-    ///
-    /// # Errors
-    /// Those of the source.
     pub fn collect(source: &mut impl Source) -> Result<Population, TraceError> {
         let mut population = Population::default();
         if source.header().traits.mounted {

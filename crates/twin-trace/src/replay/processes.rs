@@ -47,7 +47,8 @@ const SWEEP_AT: usize = 1 << 16;
 enum Until {
     Issued,
     Ended,
-    /// Its chain has handled the answer, and with it all earlier events of the chain.
+    /// The chain of the request has handled the answer, and with it all earlier events of the
+    /// chain.
     Handled,
 }
 
@@ -58,7 +59,7 @@ struct Wait {
     until: Until,
 }
 
-/// What a request does to something.
+/// The effect of a request on something.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     Change,
@@ -91,7 +92,7 @@ impl Users {
             Use::End => return,
         };
         let Mark { number, domain, .. } = marks[track as usize];
-        // What its own chain has answered is behind it once it is issued itself.
+        // Answers of its own chain are known to it when it is issued.
         list.retain(|user| {
             let mark = &marks[user.0 as usize];
             let behind = mark.domain == domain && mark.answered_ns.is_some();
@@ -107,7 +108,7 @@ fn is_live(marks: &[Mark], &(track, number): &(u32, u64)) -> bool {
     mark.number == number && !mark.ended
 }
 
-/// What is known of a tracked request; its place is that of the track.
+/// The state of a tracked request; its place is that of the track.
 #[derive(Default)]
 struct Mark {
     /// 0 once its answer has been handled.
@@ -155,14 +156,14 @@ pub(super) struct Base {
     pub(super) waited: bool,
 }
 
-/// The rules' state.
+/// What the rules have to know of each process and file.
 pub(super) struct Processes {
     marks: Vec<Mark>,
     users: FixedMap<Key, Users>,
     sweep_at: usize,
     /// The client that last worked on an inode.
     owners: FixedMap<Ino, u32>,
-    /// The inodes that names lead to, by the hashes of the names, as far as answers told.
+    /// The inodes to which names lead, as far as answers have shown it, by the hashes of the names.
     named: FixedMap<u64, Ino>,
     lives: FixedMap<u32, Life>,
     deaths: Vec<Death>,
@@ -314,7 +315,7 @@ impl Processes {
         known.is_none() && matches!(op, Op::RemoveDir { .. })
     }
 
-    /// Keeps the names, when an answer told of them.
+    /// Remembers the inodes of the names that an answer shows.
     fn learn(&mut self, [name, to]: [u64; 2], verb: Verb, outcome: &Outcome) {
         match (verb, outcome) {
             (_, Outcome::Entry(ino)) => {
@@ -530,7 +531,7 @@ fn changed_names(op: &Op) -> [Option<(Ino, &[u8])>; 2] {
     }
 }
 
-/// What an operation does to the inode that it names first.
+/// The effect of an operation on the inode that it names first.
 fn use_of_inode(op: &Op) -> Use {
     match op {
         Op::Write { .. }

@@ -17,9 +17,9 @@ pub struct VerbStats {
     pub done: u64,
     /// Number of these with an error, whether or not the trace has it too.
     pub errors: u64,
-    /// From the issue of an operation to its end, in nanoseconds.
+    /// Time from the issue of an operation to its end, in nanoseconds.
     pub latency_ns: Histogram,
-    /// The same in the trace; empty if the trace has no times.
+    /// The same times in the trace; empty if the trace has no times.
     pub recorded_ns: Histogram,
 }
 
@@ -41,9 +41,9 @@ pub struct Divergence {
 pub struct ClientEnd {
     /// The client's number in the trace.
     pub client: u32,
-    /// In the trace, divided by the speed of the replay, in nanoseconds.
+    /// Time in the trace, divided by the speed of the replay, in nanoseconds.
     pub recorded_ns: Nanos,
-    /// In the replay, in nanoseconds of the run's time.
+    /// Time in the replay, in nanoseconds of the run's time.
     pub replayed_ns: Nanos,
 }
 
@@ -60,7 +60,7 @@ impl ClientEnd {
 pub struct Deadlines {
     /// Operations with such a time.
     pub due: u64,
-    /// Those of them that ended after it.
+    /// Number of these operations that ended after their time.
     pub missed: u64,
     /// How much later, in nanoseconds.
     pub late_ns: Histogram,
@@ -72,11 +72,11 @@ pub struct Deadlines {
 /// Figures of a replay.
 #[derive(Clone, Debug)]
 pub struct Report {
-    /// From the first operation to the end of the last, in nanoseconds of the run's time.
+    /// Time from the first operation to the end of the last, in nanoseconds of the run's time.
     pub span_ns: Nanos,
     /// Number of operations issued to the file system.
     pub ops: u64,
-    /// By kind of operation, indexed by the verb's code.
+    /// The figures by kind of operation, indexed by the verb's code.
     pub verbs: Vec<VerbStats>,
     /// Operations left out because they name an inode that the replay does not have: the operation
     /// that should have created it failed, or the trace lacks its origin.

@@ -17,7 +17,7 @@ pub(super) struct Got {
     pub(super) error: Option<ErrorCode>,
     /// The inode of an entry; 0 if there is none.
     pub(super) entry: Ino,
-    /// Bytes of data.
+    /// Number of bytes of data that were read or written.
     pub(super) len: u64,
     /// The cookie at which a listing stopped.
     pub(super) next: u64,

@@ -36,7 +36,7 @@ pub struct Tiny {
     /// The longest delay of an operation, in nanoseconds; 0: it ends at once.
     pub delay_ns: Cell<u64>,
     rng: RefCell<Rng>,
-    /// All requests, unchanged.
+    /// All requests that came, unchanged.
     pub seen: RefCell<Vec<Op>>,
     pub under_way: Cell<usize>,
     pub max_under_way: Cell<usize>,

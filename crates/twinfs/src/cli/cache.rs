@@ -17,15 +17,15 @@ pub(crate) enum ObjectRules {
     Paper,
 }
 
-/// Compare cache policies on a trace: the misses of each over the size of the cache.
+/// Show the misses of cache policies at each cache size.
 ///
 /// The policies are those of mounts (`mount --replacement`) and simulations, and one that knows the
-/// future, the optimum unless objects differ in size. Prints misses as a share of all accesses, or with --format csv and json as counts.
-/// With --disk, a model of a disk also says how long it works for them: it reads what is missed and
-/// writes what is dirty when it leaves the cache.
+/// future, which is the optimum if all objects have one size. Misses are printed as a share of all
+/// accesses, and with --format csv or json as counts. With --disk, the model of a disk also shows how
+/// long it works for them: it reads missed blocks, and writes dirty blocks that leave the cache.
 ///
-/// The trace may be a recording of twinfs, a block trace, a reference string or a trace of objects, also
-/// compressed with zstd, gzip, bzip2 or xz; its format is recognized by its content.
+/// The trace is a recording of twinfs, a block trace, a reference string or a trace of objects, also
+/// compressed with zstd, gzip, bzip2 or xz. Its format is recognized by its content.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     twinfs cache traces/server.tw                             all policies, sizes up to all it touches\n  \
@@ -38,44 +38,45 @@ pub(crate) struct Cache {
     /// The trace.
     #[arg(required_unless_present = "list")]
     pub(crate) trace: Option<PathBuf>,
-    /// Take each request for a whole object with its own size: sizes of the cache then count bytes of
-    /// objects. Otherwise blocks are cached.
+    /// Cache whole objects with sizes of their own, one for each request; cache sizes then count bytes
+    /// of objects. Otherwise blocks are cached.
     #[arg(long)]
     pub(crate) objects: bool,
-    /// Policies, as lru,arc. Default: all.
+    /// The policies, such as lru,arc. Default: all.
     #[arg(long, value_delimiter = ',', value_name = "POLICIES", value_parser = policies)]
     pub(crate) policies: Vec<&'static str>,
-    /// Sizes of the cache, as 64M,1G. Default: eleven shares of what the trace touches.
+    /// Sizes of the cache, such as 64M,1G. Default: eleven shares of the blocks that the trace touches.
     #[arg(long, value_delimiter = ',', value_name = "SIZES", conflicts_with = "frames")]
     pub(crate) sizes: Vec<Size>,
-    /// The same in blocks, as 1000,5000.
+    /// Sizes of the cache in blocks, such as 1000,5000.
     #[arg(long, value_delimiter = ',', value_name = "BLOCKS", conflicts_with = "objects",
         value_parser = clap::value_parser!(u64).range(1..=1 << 40))]
     pub(crate) frames: Vec<u64>,
-    /// Bytes of a block. The blocks of reference strings have no size and are taken to have this one.
-    #[arg(long, default_value = "4K", conflicts_with = "objects", value_parser = block)]
+    /// Size of a block, a power of two from 512 to 16M. Reference strings, whose blocks have no size, are
+    /// taken to have blocks of this size.
+    #[arg(long = "block-size", alias = "block", default_value = "4K", conflicts_with = "objects", value_parser = block)]
     pub(crate) block: Size,
-    /// The disk below the cache, by the name of its model.
+    /// The disk below the cache, such as hp97560.
     #[arg(long, value_name = "MODEL", value_parser = disks)]
     pub(crate) disk: Option<&'static str>,
     /// With --objects: how policies treat objects of different sizes. Default: libcachesim.
     #[arg(long, value_enum, requires = "objects")]
     pub(crate) rules: Option<ObjectRules>,
-    /// The format of the trace, if it is not recognized; --list shows them.
+    /// The format of the trace, if it is not recognized; --list shows all formats.
     #[arg(long, value_name = "FORMAT", alias = "input-format")]
     pub(crate) trace_format: Option<String>,
-    /// Of a trace that is damaged, use what comes before the damage.
+    /// Use the part of a damaged or cut trace that is before the damage.
     #[arg(long)]
     pub(crate) partial: bool,
-    /// How many runs go on at a time. Default: one for each core. Results do not depend on it.
+    /// How many runs go on at the same time. Default: one for each core. Results do not depend on it.
     #[arg(long)]
     pub(crate) threads: Option<usize>,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Print the speed of the runs on standard error.
-    #[arg(long)]
+    /// Print how fast the runs were on standard error.
+    #[arg(long = "timing", alias = "speed")]
     pub(crate) speed: bool,
-    /// Print the policies with their papers, the disks and the trace formats.
+    /// List the policies with their papers, the disks and the trace formats.
     #[arg(long, exclusive = true)]
     pub(crate) list: bool,
 }

@@ -7,11 +7,11 @@ use clap::Args;
 use super::Output;
 use crate::choices::foreign_formats;
 
-/// Make a trace of twinfs of another program's trace, or of a generated workload.
+/// Convert other traces or generated workloads to a trace.
 ///
 /// Reads every format that `compare -t` reads (`twinfs compare --list` shows them), compressed or
-/// not, and prints what is in it by operation. What a format lacks is made up by the rules of its reader
-/// (docs/traces.md); what was left out and assumed is told.
+/// not, and prints how many operations of each kind the trace has. The reader of a format adds what the
+/// format lacks by its rules (docs/traces.md), and the command reports what was left out and assumed.
 ///
 /// With strace: `strace -f -ttt -T -y -o calls.txt make`, then `twinfs convert calls.txt -o make.tw`.
 #[derive(Args)]
@@ -19,20 +19,21 @@ pub(crate) struct Convert {
     /// The trace.
     #[arg(required_unless_present = "workload")]
     pub(crate) trace: Option<PathBuf>,
-    /// Write to this file, which must not exist. Without it, operations are only counted.
+    /// The trace to write, which must not exist. Without it, operations are only counted.
     #[arg(long = "output", short = 'o', value_name = "FILE")]
     pub(crate) to: Option<PathBuf>,
-    /// The format of the trace. Default: the one that it looks like.
+    /// The format of the trace, if it is not recognized.
     #[arg(long, requires = "trace", value_parser = foreign_formats(), value_name = "FORMAT")]
     pub(crate) trace_format: Option<String>,
-    /// A generated workload in place of a trace, as `build:files=300`, or a file of a workload by hand.
+    /// Generate this workload instead of reading a trace, such as `build:files=300`, or the workload that
+    /// a TOML file describes (docs/workloads.md).
     #[arg(long, short, conflicts_with = "trace")]
     pub(crate) workload: Option<String>,
     /// The seed of a generated workload. Default: 1.
     #[arg(long, requires = "workload")]
     pub(crate) seed: Option<u64>,
-    /// Of a damaged or cut trace, use what lies before the damage.
-    #[arg(long, requires = "trace")]
+    /// Use the part of a damaged or cut trace that is before the damage.
+    #[arg(long = "partial", alias = "good-part", requires = "trace")]
     pub(crate) good_part: bool,
     #[command(flatten)]
     pub(crate) output: Output,

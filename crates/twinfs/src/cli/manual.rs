@@ -9,13 +9,13 @@ use clap::Args;
 /// For bash: `twinfs completions bash > ~/.local/share/bash-completion/completions/twinfs`.
 #[derive(Args)]
 pub(crate) struct Completions {
-    /// Which shell.
+    /// The shell.
     pub(crate) shell: clap_complete::Shell,
 }
 
-/// Write the manual pages, one a command.
+/// Write the manual pages, one for each command.
 #[derive(Args)]
 pub(crate) struct Man {
-    /// The directory to write them to, as ~/.local/share/man/man1; it is made if need be.
+    /// The directory for the pages, such as ~/.local/share/man/man1. It is created if it does not exist.
     pub(crate) dir: PathBuf,
 }

@@ -1,5 +1,5 @@
-//! The arguments of the commands that hold simulations against a machine, and what runs of a
-//! workload share: the pace of a replay and settings.
+//! The arguments of the commands that compare simulations with a machine, and those that all runs of a
+//! workload share: the pace of a replay, and settings of several configurations.
 
 use std::path::PathBuf;
 
@@ -19,10 +19,10 @@ pub(crate) enum Pace {
 }
 
 impl Pace {
-    /// The chosen pace, or that of the workload, with its speed.
+    /// The chosen pace, or else the one that suits the workload, with its speed.
     ///
     /// # Errors
-    /// If the speed is none, or there is nothing that it could change.
+    /// If the speed is not positive, or the pace has no times that it could change.
     pub(crate) fn of(
         chosen: Option<Pace>,
         workload: &twin_lab::Workload,
@@ -51,64 +51,64 @@ impl Pace {
     }
 }
 
-/// Measure this machine, for simulations of it.
+/// Measure this machine, so that it can be simulated.
 ///
-/// Measures, in a directory on the device in question, the device's times by kind, size and number of
-/// requests in flight, the cost of passing a request to a mount, and the processor's costs of each
-/// layout, all several times over two minutes. Simulations take the result with
-/// `twinfs compare --machine FILE`.
+/// Measures the device under a directory (times by kind, size and number of requests in flight), the
+/// cost of passing a request to a mount, and the processor's costs of each layout, all several times
+/// over two minutes. `twinfs compare --machine FILE` simulates the machine.
 #[derive(Args)]
 pub(crate) struct Calibrate {
-    /// The file to write, which must not exist: TOML, times in microseconds.
+    /// The machine file to write, which must not exist: TOML, with times in microseconds.
     #[arg(long = "output", short = 'o', value_name = "FILE", default_value = "machine.toml")]
     pub(crate) to: PathBuf,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Measure a device although it is not blank: all that it holds is lost.
+    /// Measure a block device although it is not blank. Everything on it is lost.
     #[arg(long)]
     pub(crate) force: bool,
-    /// A directory on the device to measure, where half a gigabyte is used meanwhile, or a blank block
-    /// device, which is written to in random places.
+    /// A directory on the device to measure, which needs half a gigabyte of free space, or a blank block
+    /// device, which is written in random places.
     #[arg(default_value = ".", value_name = "DIR|DEVICE")]
     pub(crate) dir: PathBuf,
 }
 
-/// Compare simulations of this machine with the machine.
+/// Measure how far simulations are from this machine.
 ///
-/// Records real workloads (builds, git, SQLite, mail and others) on a mount, runs each for real on several
-/// configurations, simulates the recordings on the same ones, and reports how far the simulations are
-/// off and whether they rank the configurations rightly. Takes some ten minutes; the machine should
-/// be quiet.
+/// Records real workloads (builds, git, SQLite, mail and others) on a mount, runs each for real on
+/// several configurations, simulates the recordings on the same configurations, and reports the errors
+/// of the simulations and whether they rank the configurations correctly. Takes some ten minutes; the
+/// machine should be quiet.
 #[derive(Args)]
 pub(crate) struct Validate {
-    /// The machine file of this machine. Default: calibrate between the runs, so that the speed of a
-    /// machine that others share drifts alike for both.
+    /// The machine file of this machine; the error of simulation is written into it. Default: calibrate
+    /// between the runs, so that changes in the speed of a shared machine affect both alike.
     #[arg(long, value_name = "FILE")]
     pub(crate) machine: Option<PathBuf>,
-    /// Write the machine as it was measured between the runs to this new file.
+    /// Write the machine, as it was measured between the runs, to this file, which must not exist.
     #[arg(long, value_name = "FILE", conflicts_with = "machine")]
     pub(crate) save_machine: Option<PathBuf>,
-    /// How often each workload runs on each configuration.
+    /// How often each workload runs on each configuration. More runs help where the speed of the
+    /// machine varies; each adds about two minutes.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) runs: u32,
-    /// Only these workloads, as untar,git.
+    /// Run only these workloads, such as untar,git.
     #[arg(long, value_delimiter = ',', value_name = "NAMES")]
     pub(crate) workloads: Vec<String>,
     /// List the workloads.
     #[arg(long, conflicts_with_all = ["format", "json"])]
     pub(crate) list: bool,
-    /// Write the report to this file too, as Markdown.
+    /// Also write the report to this file, as Markdown.
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Leave the recordings in this directory, which is made if it does not exist.
+    /// Keep the recordings in this directory, which is created if it does not exist.
     #[arg(long, value_name = "DIR")]
     pub(crate) keep: Option<PathBuf>,
     /// Do one of the loads here: for this command's own children.
     #[arg(long, hide = true)]
     pub(crate) load: Option<String>,
-    /// A directory on the device; a gigabyte and a half is used there meanwhile.
+    /// A directory on the device, which needs a gigabyte and a half of free space.
     #[arg(default_value = ".")]
     pub(crate) dir: PathBuf,
 }
@@ -116,12 +116,13 @@ pub(crate) struct Validate {
 /// Settings of several configurations.
 #[derive(Args)]
 pub(crate) struct SharedSettings {
-    /// Settings of all configurations, as size=256M,cache=16M; their own come after them. Default:
-    /// none, but size=256M,cache=16M,disk=ssd-tlc for the trace that comes with the program.
+    /// Settings for all configurations, such as size=256M,cache=16M. Settings of a single configuration
+    /// override them. Default for the trace that comes with the program:
+    /// size=256M,cache=16M,disk=ssd-tlc; otherwise none.
     #[arg(long, value_name = "SETTINGS")]
     pub(crate) with: Option<String>,
-    /// Try what would change the order of the best and the next: run both again with a smaller and a
-    /// larger cache, with other blocks, and on a disk of another kind, each with one seed.
-    #[arg(long)]
+    /// Find out what would change the order of the best two: run both again with a smaller and a larger
+    /// cache, with other block sizes, and on a disk of another kind, each with one seed.
+    #[arg(help_heading = "Judgement", long)]
     pub(crate) what_if: bool,
 }

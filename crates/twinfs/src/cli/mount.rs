@@ -11,103 +11,124 @@ use super::{Beside, ObserveMount, log_help};
 use crate::choices::{disk_queue, disk_queue_help, replacement, replacement_help};
 use crate::size::Size;
 
-/// Mount a volume. Returns once it is mounted; a process in the background serves it.
+/// Mount a volume.
 ///
-/// Stop it with `twinfs umount DIR` (or umount, or SIGTERM to that process): everything is on disk
-/// when the process has gone. After a crash the next mount recovers what had been fsynced.
+/// Returns when the volume is mounted; a process in the background serves it. To unmount it, use
+/// `twinfs umount DIR`, or umount, or send SIGTERM to that process: when the process has ended, all data
+/// is on the device. After a crash, the next mount recovers everything that was fsynced.
 ///
-/// The kernel does not tell a FUSE server of sync(2) and syncfs(2): it hands over what it has
-/// collected, and returns. What it hands over is on the device within two seconds, so wait for
-/// these after `sync`; only fsync, fdatasync and `twinfs umount` return when it is there.
+/// The kernel does not pass sync(2) and syncfs(2) on to a FUSE server: it hands over the writes that it
+/// has collected, and returns. They are on the device within two seconds, so wait for two seconds after
+/// `sync`. Only fsync, fdatasync and `twinfs umount` return when the data is on the device.
 #[derive(Args)]
 pub(crate) struct Mount {
-    /// Stay in the foreground and print what happens.
+    /// Stay in the foreground, and print messages.
     #[arg(long, short)]
     pub(crate) foreground: bool,
-    /// Allow no changes.
+    /// Mount read-only.
     #[arg(long, short)]
     pub(crate) read_only: bool,
-    /// Options as mount(8) has them: suid or nosuid, dev or nodev, exec or noexec, ro or rw. An
-    /// ordinary user's mounts are nosuid,nodev. Root's are unless root alone can have made what is in
-    /// the image: its file (or device, and what that lies on) belongs to root, and nobody else may
-    /// write to it; `-o suid,dev` trusts another one.
+    /// Options of mount(8): suid or nosuid, dev or nodev, exec or noexec, ro or rw. Mounts of ordinary
+    /// users are nosuid,nodev. So are root's, unless only root can have written the image: its file (or
+    /// its device, and what that lies on) belongs to root, and nobody else may write to it. `-o suid,dev`
+    /// trusts any image.
     #[arg(short = 'o', long = "options", value_name = "LIST", value_delimiter = ',')]
     pub(crate) options: Vec<MountChoice>,
-    /// Memory for blocks, in bytes.
+    /// Memory for cached blocks. `twinfs cache` shows which size suits a workload.
     #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
-    #[arg(long, value_name = "POLICY", value_parser = replacement, help = replacement_help(),
+    #[arg(help_heading = "Policies", long, value_name = "POLICY", value_parser = replacement, help = replacement_help(),
         default_value = twin_cache::replacement::REGISTRY.first().name)]
     pub(crate) replacement: &'static str,
-    /// Memory that the daemon may take in all, in place of --cache: blocks get what is left beside
-    /// what they take with them. `twinfs stat DIR` tells what it has.
+    /// Memory that the whole daemon may use, instead of --cache. The cache may use the memory that
+    /// remains after its own bookkeeping, buffers of requests and the program itself. `twinfs stat DIR`
+    /// shows the parts.
     #[arg(long, value_name = "SIZE", conflicts_with = "cache")]
     pub(crate) memory: Option<Size>,
-    /// Pass every write on at once. Otherwise the kernel collects writes until the file is closed
-    /// or fsynced, or for some seconds. When room gets short it has to ask before each write, so
-    /// that a full volume says so in the write itself; what is left is one write of more than some
-    /// MiB, and mapped memory: of these close, fsync and msync tell. Before Linux 5.16 they tell of
-    /// every write. With --record, the recording has writes as they were made.
+    /// Have the kernel pass every write on at once, so that errors appear in the write itself; small
+    /// writes become slower. Otherwise the kernel collects writes until the file is closed or fsynced, or
+    /// for some seconds. When space gets short the kernel has to ask before each write, so that a full
+    /// volume is reported in the write; only for a single write of several MiB and for mapped memory is
+    /// it reported by close, fsync and msync (before Linux 5.16: for every write). With --record, the
+    /// recording then has the writes as programs made them.
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) write_through: bool,
-    /// Let other users in (an ordinary user needs user_allow_other in /etc/fuse.conf). Root's
-    /// mounts always do.
+    /// Let other users access the mount, as they always may on root's mounts. An ordinary user needs
+    /// user_allow_other in /etc/fuse.conf.
     #[arg(long)]
     pub(crate) allow_other: bool,
-    /// Microseconds to look for the next request before sleeping.
-    #[arg(long, value_name = "MICROSECONDS", default_value_t = 200)]
+    /// How long to poll for the next request before sleeping. Higher values shorten latencies and use more
+    /// processor time; 0 to 1000 are sensible.
+    #[arg(help_heading = "Device", long, value_name = "MICROSECONDS", default_value_t = 200)]
     pub(crate) spin: u32,
-    /// Use ordinary I/O through the host's page cache, not direct I/O.
-    #[arg(long)]
+    /// Access the image through the host's page cache instead of by direct I/O. Data is then cached twice.
+    #[arg(help_heading = "Device", long)]
     pub(crate) buffered: bool,
-    /// Do not use io_uring.
-    #[arg(long)]
+    /// Use plain reads and writes instead of io_uring, one request at a time.
+    #[arg(help_heading = "Device", long)]
     pub(crate) no_io_uring: bool,
-    /// Files are of the type that their attributes name (user.twinfs.type, .rate, .replacement):
-    /// docs/media.md.
-    #[arg(long)]
+    /// Treat files as the extended attributes user.twinfs.type, .rate and .replacement say
+    /// (docs/media.md).
+    #[arg(help_heading = "Policies", long)]
     pub(crate) file_types: bool,
-    #[arg(long, value_name = "NAME", default_value = "auto", value_parser = disk_queue,
+    #[arg(help_heading = "Policies", long, value_name = "NAME", default_value = "auto", value_parser = disk_queue,
           help = disk_queue_help())]
     pub(crate) queue: QueueChoice,
-    /// How the log is cleaned, as victim=twin,placement=twin,when=idle: which segment is cleaned
-    /// first, which blocks are written together, and when the cleaner works although no
-    /// operation waits for it (it always begins when clean segments get few). A log only. The policies are
-    /// listed by `twinfs compare --list`.
-    #[arg(long, value_name = "LIST", default_value = "", conflicts_with = "read_only")]
+    /// The policies of cleaning a log, such as victim=twin,placement=twin,when=idle: which segment is
+    /// cleaned first, which blocks are written together, and when the cleaner works although no operation
+    /// waits for it (it always works when clean segments run short). `twinfs compare --list` shows them.
+    #[arg(
+        help_heading = "Policies",
+        long,
+        value_name = "LIST",
+        default_value = "",
+        conflicts_with = "read_only"
+    )]
     pub(crate) cleaner: String,
-    /// Where blocks of FFS go, as whole-file (see `twinfs compare --list`).
-    #[arg(long, value_name = "POLICY", conflicts_with = "read_only")]
+    /// The policy by which FFS allocates blocks, such as whole-file (see `twinfs compare --list`).
+    #[arg(help_heading = "Policies", long, value_name = "POLICY", conflicts_with = "read_only")]
     pub(crate) alloc: Option<String>,
-    /// When changes that nobody asked to be durable are written: a policy, as update or
+    /// The policy that writes changes back before anybody asks for it, such as update or
     /// delayed:flush-age=10s,flush-by=needer. It replaces the limit of two seconds: a crash may lose
-    /// what the policy had not written yet, for how long is up to it (`twinfs frontier` shows it).
-    /// fsync and unmounting write as always. The policies are listed by `twinfs compare --list`.
-    #[arg(long, value_name = "POLICY", conflicts_with_all = ["read_only", "flight"])]
+    /// all data that the policy has not written yet (`twinfs frontier` shows how much). Longer ages save
+    /// writes and lose more; fsync and unmounting write as always. `twinfs compare --list` shows all.
+    #[arg(help_heading = "Policies", long, value_name = "POLICY", conflicts_with_all = ["read_only", "flight"])]
     pub(crate) flush: Option<String>,
-    /// Write what the log does into this file twice a second and at the end, as JSON: for
-    /// `twinfs top --mount FILE`. A log only.
-    #[arg(long, value_name = "FILE")]
+    /// Write the state of the log into this file as JSON, twice a second and at the end, for
+    /// `twinfs top --mount FILE`. For logs only.
+    #[arg(help_heading = "Recording and watching", long, value_name = "FILE")]
     pub(crate) status: Option<PathBuf>,
-    /// Write down every operation in this file, for replays: names and sizes, no contents.
-    #[arg(long, value_name = "FILE")]
+    /// Record every operation in this file, which must not exist, for replays: names and sizes, no
+    /// contents.
+    #[arg(help_heading = "Recording and watching", long, value_name = "FILE")]
     pub(crate) record: Option<PathBuf>,
-    /// With --record: keep contents too.
-    #[arg(long, requires = "record", conflicts_with = "flight")]
+    /// With --record: also record contents.
+    #[arg(
+        help_heading = "Recording and watching",
+        long,
+        requires = "record",
+        conflicts_with = "flight"
+    )]
     pub(crate) contents: bool,
-    /// Log everything that enters the core in this file, so that `twinfs replay --verify` can
-    /// repeat the run.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["record", "observe"])]
+    /// Log everything that enters the core in this file, which must not exist, so that
+    /// `twinfs replay --verify` can repeat the run.
+    #[arg(help_heading = "Recording and watching", long, value_name = "FILE", conflicts_with_all = ["record", "observe"])]
     pub(crate) flight: Option<PathBuf>,
-    #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
+    #[arg(help_heading = "Recording and watching", long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
     pub(crate) log: Option<Categories>,
-    /// With --log: the file to which lines are added. A mount in the background needs one.
-    #[arg(long, value_name = "FILE", requires = "log")]
+    /// With --log: append the lines to this file. A mount in the background needs one.
+    #[arg(help_heading = "Recording and watching", long, value_name = "FILE", requires = "log")]
     pub(crate) log_file: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) observe: ObserveMount,
-    /// The new file to which figures of --observe go, as comma-separated values.
-    #[arg(long, value_name = "FILE", requires = "observe")]
+    /// With --observe: write the figures to this file, which must not exist, as comma-separated values.
+    #[arg(
+        help_heading = "Recording and watching",
+        long = "observe-file",
+        alias = "observed",
+        value_name = "FILE",
+        requires = "observe"
+    )]
     pub(crate) observed: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) nfs: Beside,
@@ -131,22 +152,22 @@ pub(crate) enum MountChoice {
 }
 
 impl MountChoice {
-    /// What it says of set-id bits.
+    /// Whether set-id bits count, if this option decides it.
     pub(crate) fn is_suid(self) -> Option<bool> {
         self.says(MountChoice::Suid, MountChoice::Nosuid)
     }
 
-    /// What it says of device nodes.
+    /// Whether device nodes work, if this option decides it.
     pub(crate) fn is_dev(self) -> Option<bool> {
         self.says(MountChoice::Dev, MountChoice::Nodev)
     }
 
-    /// What it says of programs.
+    /// Whether programs may be run, if this option decides it.
     pub(crate) fn is_exec(self) -> Option<bool> {
         self.says(MountChoice::Exec, MountChoice::Noexec)
     }
 
-    /// What it says of changes.
+    /// Whether the mount is read-only, if this option decides it.
     pub(crate) fn is_read_only(self) -> Option<bool> {
         self.says(MountChoice::Ro, MountChoice::Rw)
     }
@@ -156,19 +177,19 @@ impl MountChoice {
     }
 }
 
-/// Unmount a directory. Returns once everything is on disk and the background process has gone.
+/// Unmount a volume; all data is on the device afterwards.
 ///
-/// A volume that could not be written (its disk failed, the host is full) is unmounted too, with
-/// an error that says so.
+/// Returns when the process in the background has ended. A volume that could not be written, because
+/// its disk failed or the host is full, is unmounted too, with an error that reports the loss.
 #[derive(Args)]
 pub(crate) struct Umount {
     /// Where it is mounted.
     pub(crate) dir: PathBuf,
-    /// Say what it waits for, and return, when it has not ended after so many seconds; it goes on
-    /// in the background. 0: wait however long it takes.
-    #[arg(long, default_value_t = 60, value_name = "SECONDS")]
+    /// Report what is being waited for, and return, if the mount has not ended after this many seconds;
+    /// unmounting goes on in the background. 0 waits without limit.
+    #[arg(long = "timeout", alias = "limit", default_value_t = 60, value_name = "SECONDS")]
     pub(crate) limit: u64,
-    /// Print what is waited for: the part in the background.
+    /// Print what is being waited for; used by the part in the background.
     #[arg(long, hide = true)]
     pub(crate) tell: bool,
 }

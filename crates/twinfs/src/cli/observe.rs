@@ -5,15 +5,15 @@ use twin_lab::SettingsError;
 use twin_lab::observe::{Observing, abouts};
 use twin_rt::{Nanos, SECS};
 
-/// What is observed in simulated runs.
+/// The observers of simulated runs.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Observe {
-    /// Observe more of the simulated run, as `latencies,queue-length` or `all`, over the whole run and by
-    /// interval of simulated time: docs/observers.md explains each. The run itself does not change.
-    #[arg(long, value_name = "NAME,...|all", value_delimiter = ',', value_parser = observers())]
+    /// Show further statistics, such as latencies,queue-length or all, over the whole run and by interval
+    /// of simulated time (docs/observers.md). The run itself does not change.
+    #[arg(help_heading = "Results", long, value_name = "NAME,...|all", value_delimiter = ',', value_parser = observers())]
     observe: Vec<String>,
-    /// With --observe: the interval, as `1s` or `15min`; seconds without a unit. Default: 15min.
-    #[arg(long, requires = "observe", value_name = "TIME", value_parser = interval)]
+    /// With --observe: the interval, such as 1s or 15min; seconds without a unit. Default: 15min.
+    #[arg(help_heading = "Results", long, requires = "observe", value_name = "TIME", value_parser = interval)]
     every: Option<Nanos>,
 }
 
@@ -30,16 +30,16 @@ impl Observe {
     }
 }
 
-/// What is observed of a mount.
+/// The observers of a mount.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct ObserveMount {
-    /// Observe the mount with these, as `latencies,queue-length` or `all`: the observers of simulations,
-    /// docs/observers.md explains each. What a device does not say of itself is named.
-    #[arg(long, value_name = "NAME,...|all", value_delimiter = ',', value_parser = observers())]
+    /// Show further statistics of the mount, such as latencies,queue-length or all (docs/observers.md).
+    /// Statistics that a real device does not report are listed as missing.
+    #[arg(help_heading = "Recording and watching", long, value_name = "NAME,...|all", value_delimiter = ',', value_parser = observers())]
     observe: Vec<String>,
-    /// With --observe: the interval, as `1s` or `15min`, at least 100ms; seconds without a unit. Default:
-    /// 15min of mount, 10s of stat.
-    #[arg(long, requires = "observe", value_name = "TIME", value_parser = interval)]
+    /// With --observe: the interval, such as 1s or 15min, at least 100ms; seconds without a unit. Default:
+    /// 15min for mount, 10s for stat.
+    #[arg(help_heading = "Recording and watching", long, requires = "observe", value_name = "TIME", value_parser = interval)]
     every: Option<Nanos>,
 }
 
@@ -69,7 +69,7 @@ fn observers() -> clap::builder::PossibleValuesParser {
 
 fn interval(text: &str) -> Result<Nanos, String> {
     match twin_settings::value::nanos(text, SECS) {
-        Ok(0) => Err("it must be longer than nothing".into()),
+        Ok(0) => Err("the interval must be longer than 0".into()),
         Ok(ns) => Ok(ns),
         Err(error) => Err(error.to_string()),
     }

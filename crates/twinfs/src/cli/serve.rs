@@ -7,64 +7,67 @@ use clap::Args;
 
 use crate::size::Size;
 
-/// Serve volumes over NFS. Returns once they can be mounted; a process in the background serves.
+/// Serve volumes over NFS version 3.
 ///
-/// NFS version 3 and MOUNT version 3 are answered on one TCP port. It prints one line with the
-/// address, the port and the number of the process; SIGTERM to that process ends it, when all is
-/// on disk. Clients wait meanwhile and go on when it is started again.
+/// Returns when clients can mount the volumes; a process in the background serves NFS version 3 and
+/// MOUNT version 3 on one TCP port. It prints one line with the address, the port and the number of
+/// that process. SIGTERM to the process ends it when all data is on the device. Clients wait meanwhile,
+/// and go on when the server is started again.
 ///
-/// Without --export, each volume is exported to this machine alone. NFS believes the users that
-/// clients name: read docs/nfs.md before you let other machines in.
+/// Without --export, each volume is exported to this machine alone. An NFS server trusts the user
+/// numbers that clients send: read docs/nfs.md before you let other machines in.
 #[derive(Args)]
 pub(crate) struct Serve {
     /// Stay in the foreground.
     #[arg(long, short)]
     pub(crate) foreground: bool,
-    /// The TCP port; 0: one that is free.
+    /// The TCP port; 0 takes a free one.
     #[arg(long, default_value_t = 2049)]
     pub(crate) port: u16,
-    /// The address on which to listen; 0.0.0.0 or :: for all.
+    /// The address on which to listen; 0.0.0.0 or :: listens on all.
     #[arg(long, default_value = "127.0.0.1", value_name = "ADDRESS")]
     pub(crate) bind: IpAddr,
-    /// Be the portmapper of this machine too, on port 111, for clients that look for it. (Port
-    /// numbers given to the client make it needless.)
+    /// Also answer as the portmapper of this machine on port 111, for clients that are not told the port
+    /// number.
     #[arg(long)]
     pub(crate) portmap: bool,
-    /// Export this path, in place of all volumes to this machine: PATH or PATH:RULE,RULE. Rules:
-    /// from=NETWORK+NETWORK (or all; default: this machine), access=rw|ro,
-    /// squash=none|root|far-root|all (whose users become nobody; default far-root: root, unless it
+    /// Export this path, instead of all volumes to this machine alone: PATH or PATH:RULE,RULE; can be
+    /// repeated. Rules: from=NETWORK+NETWORK (or all; default: this machine), access=rw|ro,
+    /// squash=none|root|far-root|all (the users who become nobody; default far-root: root, unless it
     /// comes from a privileged port of this machine), nobody=UID:GID, ports=any|privileged,
-    /// replies=durable|early (early breaks the protocol's promise). Can be repeated.
+    /// replies=durable|early (early answers before data is durable, against the protocol).
     #[arg(long = "export", value_name = "PATH:RULES")]
     pub(crate) exports: Vec<String>,
-    /// Allow no changes.
+    /// Serve read-only.
     #[arg(long, short)]
     pub(crate) read_only: bool,
-    /// Memory for the blocks of each volume, in bytes.
+    /// Memory for cached blocks of each volume.
     #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
-    /// Use ordinary I/O through the host's page cache, not direct I/O.
+    /// Access the images through the host's page cache instead of by direct I/O. Data is then cached
+    /// twice.
     #[arg(long)]
     pub(crate) buffered: bool,
-    /// Do not use io_uring.
+    /// Use plain reads and writes instead of io_uring, one request at a time.
     #[arg(long)]
     pub(crate) no_io_uring: bool,
-    /// The image files or block devices, as IMAGE (served as /) or IMAGE=/PATH.
+    /// The image files or block devices: IMAGE is served as /, IMAGE=/PATH as /PATH.
     #[arg(required = true, value_name = "IMAGE")]
     pub(crate) images: Vec<PathBuf>,
 }
 
-/// A server of NFS beside a mount, in the same process.
+/// An NFS server beside a mount, in the same process.
 #[derive(Args)]
 pub(crate) struct Beside {
-    /// Serve the volume over NFS too, at this port of the loopback interface, or at ADDRESS:PORT
-    /// (port 0: one that is free). The kernel then keeps no names, attributes or writes of the mount,
-    /// because clients change them. docs/nfs.md tells who may come in.
-    #[arg(long = "serve", value_name = "PORT", value_parser = place_of_server,
+    /// Also serve the volume over NFS, at this port of the loopback interface or at ADDRESS:PORT (port 0
+    /// takes a free one). The kernel then caches no names, attributes or writes of the mount, because
+    /// NFS clients change them. docs/nfs.md explains who is let in.
+    #[arg(help_heading = "NFS", long = "serve", value_name = "PORT", value_parser = place_of_server,
         conflicts_with_all = ["record", "flight"])]
     pub(crate) at: Option<SocketAddr>,
-    /// With --serve: export this path, as PATH or PATH:RULE,RULE; see `twinfs serve --help`.
-    #[arg(long = "export", value_name = "PATH:RULES", requires = "at")]
+    /// With --serve: export this path, PATH or PATH:RULE,RULE (see `twinfs serve --help`); can be
+    /// repeated.
+    #[arg(help_heading = "NFS", long = "export", value_name = "PATH:RULES", requires = "at")]
     pub(crate) exports: Vec<String>,
 }
 

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     let targets = targets(args, &interrupts.stop())?;
     let _undoing: Vec<_> = args.dir.iter().map(|dir| undoes_runs(dir, interrupts)).collect();
     if targets.is_empty() {
-        let why = "nothing to run on: name targets with --sim CONFIG, --dir DIR or --peers";
+        let why = "nothing to run on: name targets with --config CONFIG, --dir DIR or --peers";
         return Err(usage(why));
     }
     let texts: Vec<&str> = match &args.benches[..] {
@@ -98,10 +98,12 @@ fn undoes_runs(dir: &Path, interrupts: &Interrupts) -> Undoing {
 /// Options that are for directories need one.
 fn check_options(args: &Bench) -> Result<(), Failure> {
     if args.start.is_given() && args.sim.is_empty() {
-        return Err(usage("--aged, --fill and --from are for simulations: give --sim CONFIG too"));
+        return Err(usage(
+            "--aged, --fill and --from are for simulations: give --config CONFIG too",
+        ));
     }
     if args.log.is_some() && args.sim.is_empty() {
-        return Err(usage("--log is for simulations: give --sim CONFIG too"));
+        return Err(usage("--log is for simulations: give --config CONFIG too"));
     }
     match args.cold {
         Some(_) if args.dir.is_empty() => {

@@ -1,7 +1,7 @@
 //! `twinfs convert`: a trace of our own, made of another program's or of a generated workload.
 //!
 //! Contract: records go from the reader to the file as they come, so memory does not grow with the
-//! trace unless its reader's does. Without `--good-part` a damaged trace leaves no file behind.
+//! trace unless its reader's does. Without `--partial` a damaged trace leaves no file behind.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Convert, interrupts: &Interrupts) -> Outcome {
         let count = copy.operations();
         if !args.good_part {
             return Err(format!(
-                "{name}: {damage}. {count} operations before that are good: --good-part uses them"
+                "{name}: {damage}. {count} operations before that are good: --partial uses them"
             )
             .into());
         }

@@ -46,7 +46,7 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
     let flush = flush.map_err(|error| usage(format!("--flush: {error}")))?;
     let observing = args.observe.observing(EVERY_NS).map_err(usage)?;
     if observing.is_some() && args.observed.is_none() {
-        return Err(usage("--observe needs --observed FILE, to which figures go"));
+        return Err(usage("--observe needs --observe-file FILE, to which figures go"));
     }
     let about = args.image.display().to_string();
     let request = MountRequest {

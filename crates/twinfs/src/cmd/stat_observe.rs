@@ -1,7 +1,7 @@
 //! `twinfs stat --observe`: a mount is observed, interval by interval.
 //!
 //! Contract: figures of an interval are printed when it has ended, those of all of it after the last of
-//! `--times`. Observing ends with this command, however it ends. A mount that ends, or a reader that
+//! `--count`. Observing ends with this command, however it ends. A mount that ends, or a reader that
 //! has gone, ends the command without an error.
 
 use std::process::ExitCode;

@@ -129,7 +129,7 @@ fn good_part(path: &Path, operations: u64, error: &TraceError) -> String {
         ),
         Place::Line(_) if operations > 0 => {
             format!(
-                ". {operations} operations before that are good: `twinfs convert --good-part {} -o \
+                ". {operations} operations before that are good: `twinfs convert --partial {} -o \
                  good.tw` makes a trace of them",
                 path.display()
             )

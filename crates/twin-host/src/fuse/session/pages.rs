@@ -1,4 +1,5 @@
-//! What a session does because the kernel may hold pages of files that are newer than the core's.
+//! The steps of a session for files of which the kernel may hold pages that are newer than the
+//! core's.
 
 use std::rc::Rc;
 
@@ -86,13 +87,13 @@ impl<F: FileSystem> Inner<F> {
             self.keeper.tell_soon(node, &self.fd);
         }
         if opcode == abi::opcode::FSYNC && self.counts.synced(node, takes) {
-            // On this thread, because the next call of the client must find it done. It cannot wait
-            // for us: the client holds the file open until it is answered.
+            // This is done on this thread, because the next call of the client must find it done.
+            // It cannot wait for us: the client holds the file open until it is answered.
             let _ = tell_stale(&self.fd, node, -1);
         }
     }
 
-    /// True if a client must not be told these attributes before pages of the kernel have come.
+    /// True if the kernel's pages have to come before a client may get these attributes.
     pub(super) fn must_look(&self, expect: Expect, attr: &Attr) -> bool {
         matches!(expect, Expect::Attr | Expect::Statx)
             && !self.fetcher.holds_nothing()

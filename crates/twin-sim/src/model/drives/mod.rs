@@ -21,7 +21,7 @@ use super::{SeekCurve, Zone};
 pub struct Drive {
     /// Bytes in a sector of the geometry below: a divisor of 512, the sector that hosts see.
     pub sector_bytes: u32,
-    /// Revolutions a minute.
+    /// Speed of rotation in revolutions a minute.
     pub rpm: u32,
     /// Number of surfaces with data, that is of tracks in a cylinder.
     pub heads: u32,

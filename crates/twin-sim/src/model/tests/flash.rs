@@ -27,7 +27,7 @@ fn filled(ssd: &mut dyn DeviceModel, bytes: u64) -> Time {
     serve(ssd, now, IoKind::Flush, 0, 0).done
 }
 
-/// Serves requests with so many always in flight; returns the time that they took.
+/// Serves requests with a fixed number of them always in flight; returns the time that they took.
 fn in_flight(
     ssd: &mut dyn DeviceModel,
     begin: Time,
@@ -71,8 +71,8 @@ fn writing_in_order_is_as_fast_as_all_planes_together() {
     }
 }
 
-/// Requests of the modelled device in a second, with so many always in flight. What is read has
-/// been written before.
+/// Requests in a second of the modelled device, with a fixed number of them always in flight. Data
+/// that is read has been written before.
 fn rate(
     ssd: &mut Ssd,
     depth: usize,

@@ -3,7 +3,7 @@
 use super::{SECONDS, fields_of};
 use crate::block::BlockOp;
 
-/// What a column means, with its unit.
+/// The meaning of a column, with its unit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Column {
     /// Nanoseconds in a unit of time.
@@ -54,7 +54,7 @@ const OPS: &[(&[&str], BlockOp)] = &[
     (&["datasync", "fdatasync"], BlockOp::Sync { data_only: true }),
 ];
 
-/// What a word in the column of operations is.
+/// The meaning of a word in the column of operations.
 pub(super) enum OpWord {
     Known(BlockOp),
     /// 0 or 1, whose meaning is a convention.
@@ -88,7 +88,7 @@ pub(super) fn op(text: &str) -> OpWord {
     }
 }
 
-/// A truth value.
+/// Reads a truth value in one of its usual notations.
 pub(super) fn truth(text: &str) -> Option<bool> {
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "t" | "yes" | "y" => Some(true),
@@ -119,7 +119,7 @@ pub(super) fn unit_of(first: i128) -> (u64, &'static str) {
 /// The first column of each meaning, in the order of the line.
 pub(super) struct Columns {
     pub(super) columns: Vec<(usize, Column)>,
-    /// What is between fields.
+    /// The character between two fields.
     pub(super) separator: char,
 }
 

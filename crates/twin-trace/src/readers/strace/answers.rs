@@ -3,7 +3,7 @@
 //! Contract: this is the one place with the words in which strace spells errors. An error that shows nothing
 //! is none of these.
 
-/// What an error shows.
+/// The facts that an error shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Failure {
     /// The name is not there.

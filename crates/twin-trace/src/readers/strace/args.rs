@@ -14,12 +14,12 @@ use super::brackets::past_path;
 /// The descriptor that stands for the working directory.
 pub(super) const AT_FDCWD: i64 = -100;
 
-/// What `-y` tells of a descriptor.
+/// The facts that `-y` shows about a descriptor.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct FdPath {
     /// The path, or what it is in place of a file, as `pipe:[5]`.
     pub(super) bytes: Vec<u8>,
-    /// Its last name was removed.
+    /// The last name of the file was removed.
     pub(super) is_deleted: bool,
     /// A device, as `-yy` tells.
     is_device: bool,
@@ -91,7 +91,7 @@ pub(super) fn number(text: &str) -> Option<i64> {
     i64::try_from(unsigned(text)?).ok()
 }
 
-/// From behind the `=` of a field of a structure.
+/// The text from behind the `=` of a field of a structure on.
 pub(super) fn field<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     let mut from = 0;
     while let Some(at) = text[from..].find(name) {

@@ -1,8 +1,9 @@
-//! What is learned before the text is read: which process made which, and where they began.
+//! Learns, before the text is read, which process made which and where each began.
 //!
-//! Contract: a child may write lines before the call that made it has ended, so births are collected ahead,
-//! from the few lines that can tell them. A number may be used again: births of a number come in their
-//! order. Lines without a number are those of the first process, or of the only one that there is.
+//! Contract: a child may write lines before the call that made it has ended, so births are
+//! collected ahead, from the few lines that can show one. A number may be used again: births of a
+//! number come in their order. Lines without a number belong to the first process, or to the only
+//! one that there is.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -20,7 +21,7 @@ pub(super) struct Birth {
     pub(super) shared: Shared,
 }
 
-/// What is known of the processes ahead.
+/// The births of all processes, learned ahead.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Births {
     of: BTreeMap<u32, Vec<Birth>>,
@@ -30,7 +31,7 @@ pub(super) struct Births {
     pub(super) cwd: Option<Vec<u8>>,
     cwd_changed: bool,
     parser: Quick,
-    /// How many births of a process have been used, and how many calls have told of one.
+    /// For each process, how many of its births have been used, and how many calls have shown one.
     done: FixedMap<u32, (usize, usize)>,
 }
 
@@ -51,7 +52,7 @@ impl std::fmt::Debug for Quick {
 }
 
 impl Births {
-    /// Learns from a line. What is damaged is told when it is read again.
+    /// Learns the births in a line. Damage is reported when the line is read again.
     pub(super) fn learn(&mut self, line: &str) {
         if let Some((pid, _)) = line.strip_prefix("[pid").and_then(|rest| rest.split_once(']'))
             && let Ok(pid) = pid.trim().parse()
@@ -90,7 +91,7 @@ impl Births {
         Some((birth.parent.unwrap_or_else(|| self.first()), birth.shared))
     }
 
-    /// A call told of a birth; true if the process has not been seen since it was made.
+    /// A call has shown a birth; true if the process has not been seen since it was created.
     pub(super) fn is_told(&mut self, pid: u32) -> bool {
         let done = self.done.entry(pid).or_default();
         done.1 += 1;
@@ -108,7 +109,7 @@ pub(super) fn birth_of(call: &Call) -> Option<(u32, Birth)> {
     if !makes_process(&call.name) {
         return None;
     }
-    // In another namespace of numbers the result is followed by the number that strace has for it.
+    // In another namespace of numbers, the number that strace uses follows the result.
     let inside = call.said.split_once("/* ").filter(|(_, rest)| rest.contains("strace's PID NS"));
     let number = match inside {
         Some((_, rest)) => unsigned(rest)?,

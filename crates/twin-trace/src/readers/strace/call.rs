@@ -7,7 +7,7 @@ use twin_rt::Nanos;
 use super::answers::Failure;
 use super::args::{FdPath, descriptor, field, has_flag, mode_of, unsigned};
 
-/// A finished call.
+/// A system call that has ended, with its arguments and its result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Call {
     /// The process; `None` if the line has none.
@@ -40,7 +40,7 @@ impl Call {
         unsigned(text)
     }
 
-    /// Why it failed, if an error is told.
+    /// The reason for which the call failed, if strace shows it.
     pub(super) fn failure(&self) -> Option<Failure> {
         let word = self.said.strip_prefix("-1 ").or_else(|| self.said.strip_prefix("? "))?;
         Failure::of(word.split_whitespace().next()?)

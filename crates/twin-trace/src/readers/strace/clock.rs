@@ -11,7 +11,7 @@ const DAY: Nanos = 24 * 3600 * SECS;
 /// The width of the seconds of `-r`.
 const PADDED: usize = 6;
 
-/// What the times so far were.
+/// The state of the clock after the times so far.
 #[derive(Default)]
 pub(super) struct Clock {
     /// The days that have passed, as time.

@@ -19,10 +19,10 @@ const MOST_MOVED: u64 = 1 << 31;
 /// The most bytes of a clone that are written.
 const MOST_CLONED: u64 = 1 << 36;
 
-/// Where a transfer takes place.
+/// The place in a file at which a transfer happens.
 #[derive(Clone, Copy)]
 enum Place {
-    /// Where the file is.
+    /// The transfer happens at the position of the open file.
     Here,
     At(u64),
 }
@@ -153,7 +153,7 @@ impl Maker {
         (to, to_place): (usize, Place),
     ) -> Step<()> {
         let moved = got(call)?;
-        // Where nothing was moved the source has ended.
+        // If nothing was moved, the source has ended.
         let wanted = (moved == 0 && call.name != "splice").then_some(1);
         let source = self.file(call, pid, from);
         let read = source.and_then(|(at, file)| self.read(at, file, from_place, wanted, moved));

@@ -332,7 +332,7 @@ impl Maker {
 
     fn close(&mut self, call: &Call, pid: u32) -> Step<()> {
         let (fd, _) = call.descriptor(0).ok_or(Stop::Failed)?;
-        // It is closed whatever the result, unless there was none.
+        // A close closes the descriptor whatever its result, unless there was none.
         if call.failure() == Some(Failure::NotOpen) {
             return Err(Stop::Failed);
         }

@@ -15,7 +15,7 @@ use super::world::{Step, Stop};
 use crate::record::Record;
 
 impl Maker {
-    /// Takes a line.
+    /// Takes the next line of the output of strace.
     pub(super) fn take(&mut self, line: u64, said: &Said) {
         self.line = line;
         match said {
@@ -100,7 +100,8 @@ impl Maker {
         }
     }
 
-    /// What makes data durable overlaps what follows, so it is asked at its first half.
+    /// A call that makes data durable overlaps the following calls, so it is issued at its first
+    /// half.
     fn begin_sync(&mut self, call: &Call, pid: u32) {
         let op = match call.name.as_str() {
             "fsync" | "fdatasync" => match self.file(call, pid, 0) {

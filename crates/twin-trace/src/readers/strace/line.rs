@@ -17,7 +17,7 @@ use super::brackets::{is_path, past_path, past_string};
 use super::call::Call;
 use super::clock::{Clock, nanos};
 
-/// What a line says.
+/// The meaning of a line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Call(Call),
@@ -32,7 +32,7 @@ pub(super) enum Said {
     Note,
     /// The second half of a call whose first is not in the text.
     Half(String),
-    /// So many lines before this one are none of strace.
+    /// The number of lines before this one that are not strace's.
     Output {
         count: u64,
     },
@@ -66,14 +66,11 @@ pub(super) struct Parser {
 const UNFINISHED: &str = "<unfinished ...>";
 const DETACHED: &str = "<detached ...>";
 
-/// What the table of `-c` and `-C` begins with.
+/// The beginning of the table of `-c` and `-C`.
 pub(super) const TABLE: &str = "% time ";
 
 impl Parser {
     /// Reads a line.
-    ///
-    /// # Errors
-    /// If it is no line of strace.
     pub(super) fn line(&mut self, line: &str) -> Result<Said, String> {
         if self.is_note(line) {
             return Ok(Said::Note);

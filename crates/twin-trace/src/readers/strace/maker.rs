@@ -1,7 +1,8 @@
-//! What the calls of every kind need: the processes, and the files of descriptors and paths.
+//! The state that calls of every kind need: the processes, and the files of descriptors and paths.
 //!
-//! Contract: what `-y` tells of a descriptor is believed before what earlier calls told. Files that stand above
-//! this one add the calls of a kind each: of descriptors, data, names and others.
+//! Contract: the path that `-y` shows for a descriptor counts more than what earlier calls have
+//! shown. The files that use this one add calls of one kind each: of descriptors, data, names and
+//! others.
 
 use twin_fs::{Ino, Op, ROOT_INO, mode};
 use twin_rt::FixedMap;
@@ -150,7 +151,7 @@ impl Maker {
         is_it
     }
 
-    /// A descriptor is open of which no call told: its file was there before.
+    /// Adopts an open descriptor that no call has shown: its file existed before.
     fn adopt(
         &mut self,
         pid: u32,
@@ -213,7 +214,7 @@ impl Maker {
         }
     }
 
-    /// The working directory.
+    /// The working directory of process `pid`.
     pub(super) fn cwd(&mut self, pid: u32) -> Step<Ino> {
         match self.processes.cwd(pid) {
             Cwd::At(dir) => Ok(*dir),
@@ -222,7 +223,8 @@ impl Maker {
         }
     }
 
-    /// Where the path of an argument leads; `dir` is the argument with the directory at which it begins.
+    /// Resolves the path of an argument; `dir` is the argument with the directory at which it
+    /// begins.
     pub(super) fn path(
         &mut self,
         call: &Call,

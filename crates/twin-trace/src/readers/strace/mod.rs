@@ -90,10 +90,10 @@ struct Strace {
 }
 
 enum State {
-    /// Nothing was read.
+    /// No line was read yet.
     New,
     Reading(Box<Second>),
-    /// The end, or an error, was told.
+    /// The end, or an error, was returned.
     Over(Reading),
 }
 
@@ -104,7 +104,7 @@ struct Second {
     maker: Maker,
     /// The lines have ended.
     is_over: bool,
-    /// What is wrong with the line after the last.
+    /// The damage of the line after the last good one.
     damage: Option<TraceError>,
 }
 
@@ -141,7 +141,7 @@ fn is_timed(input: &Again) -> Result<bool, TraceError> {
 struct Text {
     lines: Lines<super::Input>,
     parser: Parser,
-    /// What the line after lines of the program says.
+    /// The line of strace that follows lines of the program.
     after: Option<Said>,
 }
 
@@ -151,8 +151,8 @@ impl Text {
         Ok(Text { lines, parser: Parser::default(), after: None })
     }
 
-    /// What the next line says; `None` at the end. Lines that are none of strace are output of the program
-    /// if they can be, and if more lines of strace follow: what ends a text is damage.
+    /// The next line; `None` at the end. Lines that are not strace's are output of the program if
+    /// they can be, and if more lines of strace follow; at the end of a text they are damage.
     fn next(&mut self) -> Result<Option<Said>, TraceError> {
         if let Some(after) = self.after.take() {
             return Ok(Some(after));
@@ -192,7 +192,7 @@ fn learn(input: &Again) -> Result<Second, TraceError> {
     }
     let mut maker = Maker::new(World::to_learn(), births.clone(), false);
     let mut text = Text::new(input)?;
-    // What is damaged is told when it is read again.
+    // Damage is reported when the text is read again.
     while let Ok(Some(said)) = text.next() {
         maker.take(text.lines.number(), &said);
     }
@@ -226,7 +226,7 @@ impl Second {
                     self.maker.finish(self.text.parser.halves());
                 }
                 Err(error) => {
-                    // What lies before the damage is good.
+                    // Everything before the damage is good.
                     (self.is_over, self.damage) = (true, Some(error));
                     self.maker.finish(0);
                 }

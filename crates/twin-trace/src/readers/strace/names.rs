@@ -80,7 +80,7 @@ impl Maker {
         Ok(())
     }
 
-    /// What a call told of a file.
+    /// Applies what the result of a call shows about a file.
     fn told(&mut self, ino: Ino, call: &Call) {
         if let Some(kind) = call.says_kind()
             && !(self.world.is_kind(ino, kind) && self.agrees(ino, kind))
@@ -210,7 +210,7 @@ impl Maker {
             RenameMode::Replace
         };
         if call.result.is_none() {
-            // Which of the two names was missing is not told.
+            // The error does not show which of the two names was missing.
             return Err(Stop::Failed);
         }
         let way = Way { is_there: true, follow: false };
@@ -240,7 +240,8 @@ impl Maker {
         Ok(())
     }
 
-    /// What is replaced is of the same kind as what replaces it, and empty if it is a directory.
+    /// A replaced file is of the same kind as the one that replaces it, and empty if it is a
+    /// directory.
     fn is_replaced(&mut self, ino: Ino, old: Ino, dir: Ino, name: &[u8]) {
         let world = &mut self.world;
         let (is_dir, was_dir) = (world.tree.is_dir(ino), world.tree.is_dir(old));

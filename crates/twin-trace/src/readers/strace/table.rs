@@ -9,17 +9,18 @@ use std::collections::BTreeMap;
 
 use twin_fs::Ino;
 
-/// An open file.
+/// A file that processes have open, perhaps by several descriptors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct OpenFile {
     pub(super) ino: Ino,
-    /// Where the next read or write without a place begins; `None` if that is not known.
+    /// The offset of the next read or write without an offset of its own; `None` if it is not
+    /// known.
     pub(super) at: Option<u64>,
     /// Writes go to the end.
     pub(super) appends: bool,
-    /// It has an open of its own to release.
+    /// The open file has an open of its own to release.
     pub(super) is_open: bool,
-    /// The latest path that was told of it, as a hash.
+    /// The latest path that was shown for it, as a hash.
     pub(super) path: u64,
     /// The number of descriptors.
     pub(super) descriptors: u64,
@@ -32,7 +33,7 @@ impl OpenFile {
     }
 }
 
-/// What a descriptor is for.
+/// The purpose of a descriptor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Slot {
     File(usize),
@@ -66,14 +67,14 @@ pub(super) enum Cwd {
     Path(Vec<u8>),
 }
 
-/// What a call shares with the process that it makes.
+/// The tables that a call shares with the process that it makes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Shared {
     pub(super) files: bool,
     pub(super) cwd: bool,
 }
 
-/// All processes.
+/// The processes of the trace, with their descriptors and directories.
 #[derive(Default)]
 pub(super) struct Processes {
     processes: BTreeMap<u32, Process>,
@@ -177,12 +178,12 @@ impl Processes {
         Some(&mut self.tables.values[table].descriptors)
     }
 
-    /// What a descriptor is for; `None` if that is not known.
+    /// The purpose of a descriptor; `None` if it is not known.
     pub(super) fn slot(&mut self, pid: u32, fd: i64) -> Option<Slot> {
         Some(self.table(pid)?.get(&fd)?.slot)
     }
 
-    /// An open file.
+    /// The open file with this number.
     pub(super) fn file(&mut self, file: usize) -> Option<&mut OpenFile> {
         self.files.values.get_mut(file)?.as_mut()
     }

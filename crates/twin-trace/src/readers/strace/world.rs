@@ -29,19 +29,19 @@ const SOMEWHERE: &[u8] = b"(working directory)";
 /// Why a call has no operation, or not all of its operations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {
-    /// It is for no file: a pipe, a socket, a device, /proc.
+    /// The call is about no file: a pipe, a socket, a device, /proc.
     NoFile,
-    /// It failed, and nothing came of it.
+    /// The call failed and changed nothing.
     Failed,
-    /// It looked for a name that there is not, which is an operation.
+    /// The call looked for a name that does not exist, which is an operation.
     Absent,
-    /// It cannot be told what it does; the reason.
+    /// Its effect cannot be known, for this reason.
     Left(&'static str),
 }
 
 pub(super) type Step<T> = Result<T, Stop>;
 
-/// Where a path leads.
+/// The file to which a path leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Target {
     /// A name in a directory, which may be free.
@@ -59,10 +59,10 @@ pub(super) struct Way {
     pub(super) follow: bool,
 }
 
-/// What the first reading learned.
+/// The facts that the first reading has learned.
 #[derive(Default)]
 pub(super) struct Facts {
-    /// What existed before, by its number.
+    /// Files that existed before, by their numbers.
     pub(super) existing: BTreeMap<Ino, Node>,
     /// Targets of symbolic links that existed before.
     pub(super) links: BTreeMap<Ino, Box<[u8]>>,
@@ -84,7 +84,7 @@ pub(super) struct World {
     /// Names at the end of ways that led to something, as hashes, while it is learned: if one is a symbolic
     /// link, its target exists.
     followed: FixedSet<u64>,
-    /// Where files were made of which it is not known whether they existed before.
+    /// Places of files of which it is not known whether they existed before.
     perhaps: FixedMap<Ino, (Ino, Name)>,
     /// The directory of relative paths of processes of which it is not known.
     start: Option<Ino>,
@@ -273,7 +273,7 @@ impl World {
             return true;
         }
         let existed = matches!(inode.origin, Origin::Existed | Origin::Known);
-        // What is a directory once has names, and stays one.
+        // A file that was a directory once has names, and stays one.
         if !self.learns || !existed || inode.is_dir() || ino == ROOT_INO {
             return false;
         }
@@ -327,7 +327,7 @@ impl World {
         }
     }
 
-    /// The target of a symbolic link is told.
+    /// A call shows the target of a symbolic link.
     pub(super) fn links_to(&mut self, ino: Ino, target: &[u8]) {
         let before = self.tree.inode(ino);
         if !self.is_kind(ino, mode::SYMLINK) || self.links.contains_key(&ino) {
@@ -345,8 +345,8 @@ impl World {
         }
     }
 
-    /// Calls went through a symbolic link before it was known to be one: what it leads to existed before,
-    /// and what they told of the link is true of that.
+    /// Calls went through a symbolic link before it was known to be one: its target existed before,
+    /// and what the calls have shown is true of the target.
     fn target_existed(&mut self, dir: Ino, target: &[u8], told: Inode) {
         let way = Way { is_there: true, follow: true };
         let Ok(Target::Name(dir, name)) = self.walk(dir, target, way) else { return };
