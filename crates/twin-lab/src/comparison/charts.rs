@@ -3,7 +3,7 @@
 use twin_fs::{RegionState, SpaceMap};
 
 use super::figures::wait_us;
-use crate::figures::{Figures, Moment, WAITING};
+use crate::figures::{Moment, WAITING};
 use crate::history::{History, LogAtEnd};
 use crate::seeds::Seeded;
 use crate::verdict::{MeasureEntry, spread_of, text_of, value_of};
