@@ -4,24 +4,25 @@
 //! Contract: `twinfs reproduce --wrong` runs the claims with the right model and then with each
 //! wrong one. For each wrong model and each paper that it concerns, at least one counted check that
 //! holds with the right model must not hold with the wrong one. The tallies of the right model must
-//! be those of the golden table, which the README repeats; TWINFS_BLESS=1 rewrites that table.
+//! be those of the golden table, which docs/status.md repeats; TWINFS_BLESS=1 rewrites that table.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::e2e;
 use crate::totals::Totals;
 
 /// The tallies of the papers, a line each.
 const GOLDEN: &str = "crates/twin-papers/golden/tally.txt";
 
 pub(crate) fn run(root: &Path) -> Result<Totals, String> {
-    let program = e2e::build(root)?;
     println!("running the claims, then each wrong model: some minutes");
-    let output = Command::new(program)
-        .args(["reproduce", "--wrong", "--format", "json"])
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["run", "--quiet", "--release", "--locked", "-p", "twin-papers", "--"])
+        .args(["--wrong", "--format", "json"])
+        .current_dir(root)
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("twinfs reproduce: {error}"))?;

@@ -11,7 +11,7 @@ use twin_sim::Platter;
 
 use crate::age::{AgeSettings, Aged, END, NewVolume, ageing_settings, make_old, new_volume};
 use crate::copy::{Places, make_copy};
-use twin_lab::Config;
+use twin_lab::{Config, Run};
 use twin_lab::{NOBODY, disk_of};
 use twin_lab::{SimulateError, model_error};
 
@@ -190,7 +190,7 @@ impl OldVolumes {
         &mut self,
         config: &Config,
         beginning: &Beginning,
-    ) -> Result<(Config, Option<f64>), SimulateError> {
+    ) -> Result<(Run, Option<f64>), SimulateError> {
         let mut config = config.clone();
         if let (Beginning::Copy(_, map, _), false) = (beginning, config.size_asked) {
             // A copy has the size of the original.
@@ -212,7 +212,7 @@ impl OldVolumes {
                 volume
             }
         };
-        Ok((Config { start: Some(volume.platter), ..config.clone() }, volume.score))
+        Ok((Run { start: Some(volume.platter), ..Run::from(config) }, volume.score))
     }
 
     fn find_or_make(

@@ -14,7 +14,7 @@
 
 use twin_ageing::old_volumes::{AgedSpec, Beginning, OldVolumes};
 use twin_bench::{self as bench, simulated};
-use twin_lab::Config;
+use twin_lab::{Config, Run};
 
 /// What is compared, as settings of the layout.
 const POLICIES: &[(&str, &str)] = &[
@@ -34,10 +34,10 @@ const BENCHES: &[&str] =
 type Failure = Box<dyn std::error::Error>;
 
 /// The rate of reading, MiB/s.
-fn read_rate(config: &Config, bench: &str) -> Result<f64, Failure> {
+fn read_rate(run: &Run, bench: &str) -> Result<f64, Failure> {
     let benches = bench::parse(bench)?;
     let bench = benches.first().ok_or("no benchmark")?;
-    let phases = simulated::run(config, bench.as_ref()).map_err(|e| e.to_string())?;
+    let phases = simulated::run(run, bench.as_ref()).map_err(|e| e.to_string())?;
     let read = phases.iter().find(|phase| phase.phase == "read").ok_or("nothing is read")?;
     Ok(read.rate())
 }
@@ -55,7 +55,7 @@ fn judge(spec: &AgedSpec, settings: &str, size: &str) -> Result<Vec<String>, Fai
             cells.push(score.map_or_else(|| "-".into(), |score| format!("{score:.3}")));
         }
         for bench in BENCHES {
-            let share = read_rate(&aged, bench)? / read_rate(&config, bench)?;
+            let share = read_rate(&aged, bench)? / read_rate(&Run::of(config.clone()), bench)?;
             cells.push(format!("{:.0}%", share * 100.0));
         }
     }

@@ -4,15 +4,15 @@ use std::sync::Arc;
 
 use super::directory::{Clock, Directory};
 use super::{BenchFailure, Benchmark, Phase, simulated};
-use twin_lab::Config;
+use twin_lab::Run;
 
 /// The target of a benchmark.
 #[derive(Clone, Debug)]
 pub enum Target {
     /// A configuration, simulated.
-    Simulated(Box<Config>),
+    Simulated(Box<Run>),
     /// A configuration, simulated, whose caches stay warm between the phases.
-    SimulatedWarm(Box<Config>),
+    SimulatedWarm(Box<Run>),
     /// An existing directory of the host.
     Directory(Directory),
     /// A place that is created for each run.
@@ -35,7 +35,7 @@ impl Target {
     /// The name in reports.
     pub fn name(&self) -> String {
         match self {
-            Target::Simulated(config) | Target::SimulatedWarm(config) => config.name.clone(),
+            Target::Simulated(run) | Target::SimulatedWarm(run) => run.config.name.clone(),
             Target::Directory(directory) => directory.path.display().to_string(),
             Target::Place(place) => place.name(),
         }
@@ -43,8 +43,8 @@ impl Target {
 
     fn run(&self, bench: &dyn Benchmark, clock: Clock<'_>) -> Result<Vec<Phase>, BenchFailure> {
         match self {
-            Target::Simulated(config) => simulated::run(config, bench),
-            Target::SimulatedWarm(config) => simulated::run_warm(config, bench),
+            Target::Simulated(run) => simulated::run(&**run, bench),
+            Target::SimulatedWarm(run) => simulated::run_warm(&**run, bench),
             Target::Directory(directory) => directory.run(bench, clock),
             Target::Place(place) => place.run(bench, clock),
         }
@@ -121,12 +121,13 @@ fn add(rows: &mut Vec<Row>, bench: &str, phases: &[Phase], place: usize, targets
 mod tests {
     use super::*;
     use crate::parse;
+    use twin_lab::Config;
 
     #[test]
     fn every_benchmark_ends_on_a_simulated_volume_and_on_a_directory() {
         let dir = std::env::temp_dir();
         let targets = [
-            Target::Simulated(Box::new(Config::parse("lfs:size=256M").unwrap())),
+            Target::Simulated(Box::new(Run::of(Config::parse("lfs:size=256M").unwrap()))),
             Target::Directory(Directory {
                 path: dir.clone(),
                 cold: super::super::directory::Cold::Never,

@@ -13,29 +13,31 @@ use twin_sim::SimDisk;
 
 use super::meeting::TaskMeeting;
 use super::{Act, BenchFailure, Benchmark, Mark, OpenMode, Phase, Script, Spans};
-use twin_lab::Config;
 use twin_lab::LogFigures;
+use twin_lab::Run;
 use twin_lab::SimulateError;
 use twin_lab::WatchedRun;
 use twin_lab::{History, Sampler};
 use twin_lab::{OnVolume, on_volume};
 
-/// Runs a benchmark on a configuration.
+/// Runs a benchmark on the volume of a run.
 ///
 /// # Errors
 /// If the configuration is impossible or an operation fails.
-pub fn run(config: &Config, bench: &dyn Benchmark) -> Result<Vec<Phase>, BenchFailure> {
-    let rt = Rt::new(ClockOnly::default(), config.run_seed());
-    carry_out(&rt, config, BenchRun { bench, warm: false, watched: None })
+pub fn run(run: impl Into<Run>, bench: &dyn Benchmark) -> Result<Vec<Phase>, BenchFailure> {
+    let run = run.into();
+    let rt = Rt::new(ClockOnly::default(), run.clock_seed());
+    carry_out(&rt, &run, BenchRun { bench, warm: false, watched: None })
 }
 
 /// As [`run`], with caches that stay warm between the phases.
 ///
 /// # Errors
 /// As [`run`].
-pub fn run_warm(config: &Config, bench: &dyn Benchmark) -> Result<Vec<Phase>, BenchFailure> {
-    let rt = Rt::new(ClockOnly::default(), config.run_seed());
-    carry_out(&rt, config, BenchRun { bench, warm: true, watched: None })
+pub fn run_warm(run: impl Into<Run>, bench: &dyn Benchmark) -> Result<Vec<Phase>, BenchFailure> {
+    let run = run.into();
+    let rt = Rt::new(ClockOnly::default(), run.clock_seed());
+    carry_out(&rt, &run, BenchRun { bench, warm: true, watched: None })
 }
 
 /// As [`run`], and returns the history of one phase.
@@ -43,15 +45,16 @@ pub fn run_warm(config: &Config, bench: &dyn Benchmark) -> Result<Vec<Phase>, Be
 /// # Errors
 /// As [`run`].
 pub fn run_with_history(
-    config: &Config,
+    run: impl Into<Run>,
     bench: &dyn Benchmark,
     phase: &'static str,
 ) -> Result<(Vec<Phase>, History), BenchFailure> {
+    let run = run.into();
     let sampler = Rc::new(RefCell::new(Sampler::default()));
     let watched_run = WatchedRun::new(sampler.clone());
     let phases = carry_out(
-        &watched_run.runtime(config.run_seed(), config.order),
-        config,
+        &watched_run.runtime(run.clock_seed(), run.config.order),
+        &run,
         BenchRun { bench, warm: false, watched: Some((&watched_run, phase)) },
     );
     let _ = watched_run.leave();
@@ -59,13 +62,13 @@ pub fn run_with_history(
     Ok((phases?, history))
 }
 
-fn carry_out(rt: &Rt, config: &Config, run: BenchRun<'_>) -> Result<Vec<Phase>, BenchFailure> {
-    if let Some(log) = &config.log {
+fn carry_out(rt: &Rt, run: &Run, bench: BenchRun<'_>) -> Result<Vec<Phase>, BenchFailure> {
+    if let Some(log) = &run.log {
         log.begin(rt);
     }
-    let result = rt.block_on(on_volume(rt, config, run));
+    let result = rt.block_on(on_volume(rt, run, bench));
     rt.crash();
-    let failure = |e: &dyn std::fmt::Display| BenchFailure(format!("{}: {e}", config.name));
+    let failure = |e: &dyn std::fmt::Display| BenchFailure(format!("{}: {e}", run.config.name));
     result.map_err(|e| failure(&e))?.map_err(|e| failure(&e))
 }
 

@@ -5,9 +5,9 @@ use std::sync::{Mutex, PoisonError};
 
 use twin_trace::replay::Pace;
 
-use crate::config::Config;
 use crate::error::SimulateError;
 use crate::figures::Figures;
+use crate::run::Run;
 use crate::seeds::Seeded;
 use crate::simulate::{simulate, simulate_with_history};
 use crate::verdict::MeasureEntry;
@@ -16,17 +16,17 @@ use crate::workload::Workload;
 /// Called when a run ends, with the number of finished runs and of all runs, from any thread.
 pub type Progress<'a> = &'a (dyn Fn(usize, usize) + Sync);
 
-/// Simulates a workload on each configuration, on up to `threads` threads. The results are in the
-/// order of the configurations.
-pub fn compare(
-    configs: &[Config],
+/// Simulates a workload in each of these runs (or in the first run of each configuration), on up to `threads`
+/// threads. The results are in their order.
+pub fn compare<R: Clone + Into<Run> + Sync>(
+    runs: &[R],
     workload: &Workload,
     pace: Pace,
     threads: usize,
     progress: Progress<'_>,
 ) -> Vec<Result<Figures, SimulateError>> {
-    let run = |at: usize| simulate(&configs[at], workload, pace);
-    side_by_side(configs.len(), threads, &run, progress)
+    let run = |at: usize| simulate(runs[at].clone(), workload, pace);
+    side_by_side(runs.len(), threads, &run, progress)
 }
 
 /// What [`compare_seeds`] runs.
@@ -42,28 +42,28 @@ pub struct SeedRuns<'a> {
     pub measure: &'a MeasureEntry,
 }
 
-/// As [`compare`], with several seeds for each configuration, and with histories for
-/// [`page`](crate::page()). See [`Seeded`].
+/// As [`compare`], with several seeds for each run, and with histories for
+/// [`Comparison`](crate::Comparison). See [`Seeded`].
 pub fn compare_seeds(
-    configs: &[Config],
-    runs: SeedRuns<'_>,
+    runs: &[Run],
+    how: SeedRuns<'_>,
     threads: usize,
     progress: Progress<'_>,
 ) -> Vec<Result<Seeded, SimulateError>> {
-    let seeds = runs.seeds.max(1);
+    let seeds = how.seeds.max(1);
     let run = |at: usize| {
-        let (config, seed) = (&configs[at / seeds as usize], at as u64 % seeds);
-        let config = Config { seed, ..config.clone() };
-        simulate_with_history(&config, &runs.workload.with_seed(seed), runs.pace)
+        let (run, seed) = (&runs[at / seeds as usize], at as u64 % seeds);
+        let run = Run { seed, ..run.clone() };
+        simulate_with_history(run, &how.workload.with_seed(seed), how.pace)
     };
-    let results = side_by_side(configs.len() * seeds as usize, threads, &run, progress);
+    let results = side_by_side(runs.len() * seeds as usize, threads, &run, progress);
     let mut results = results.into_iter();
-    let mut of_one = |_: &Config| {
+    let mut of_one = |_: &Run| {
         let all: Vec<_> = results.by_ref().take(seeds as usize).collect();
         let all = all.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(Seeded::of(all, runs.measure))
+        Ok(Seeded::of(all, how.measure))
     };
-    let all = configs.iter().map(&mut of_one);
+    let all = runs.iter().map(&mut of_one);
     all.filter_map(Result::transpose).collect()
 }
 

@@ -1,4 +1,5 @@
-//! Configurations: a file system, its settings, and the hardware under it.
+//! Configurations: a file system, its settings, and the hardware under it, as a user has set them. What a run is
+//! given besides is a [`Run`](crate::Run).
 //!
 //! A configuration is written `preset` or `preset:key=value,key=value`, and behind a network
 //! `nfs(preset:key=value):key=value` (see [`remote`]). The keys of the machine and
@@ -14,18 +15,14 @@ use twin_fs::{LayoutConfig, LayoutKind, Settings, flush_by_name, set_flush_by};
 use twin_rt::Order;
 use twin_settings::value::{bytes, bytes_text, list, nanos, number};
 use twin_settings::{Choice, Key, Named, RegistryEntry, SettingsError, Unit, grammar};
-use twin_sim::{Platter, bus, cpu, model, queue};
+use twin_sim::{bus, cpu, model, queue};
 
 pub use front::Front;
 
-use crate::event_log::EventLog;
 use crate::layouts::{LAYOUTS, layout};
 use crate::machine_file::MachineFile;
-use crate::observe::Observing;
-use crate::planted::PlantedFault;
 use crate::presets::presets;
 use crate::remote::{self, Remote};
-use crate::steps::Steps;
 
 /// A file system and the hardware under it.
 #[derive(Clone, Debug)]
@@ -69,9 +66,6 @@ pub struct Config {
     pub size: Option<u64>,
     /// Whether the size was given: then a smaller disk is refused rather than used whole.
     pub size_asked: bool,
-    /// The number of the run among several that differ in their random numbers: those of the disk
-    /// model, of the volume and of its policies. Like the log it is not a setting.
-    pub seed: u64,
     /// The order in which ready tasks run.
     pub order: Order,
     /// Added to the seed of the run: the random numbers that a user has chosen.
@@ -84,20 +78,6 @@ pub struct Config {
     pub machine: Option<Arc<MachineFile>>,
     /// Whether a preset or the user has chosen the disk.
     pub disk_chosen: bool,
-    /// The receiver of events. It is not a setting: it does not affect the run.
-    pub log: Option<EventLog>,
-    /// The planted fault, in builds that can have one.
-    #[cfg(feature = "planted-faults")]
-    pub planted: PlantedFault,
-    /// Who is told how far the run is; not a setting either.
-    pub steps: Option<Steps>,
-    /// What is observed in runs with a history; not a setting either.
-    pub observe: Option<Observing>,
-    /// The disk keeps what a power failure would leave; not a setting either.
-    pub crashable: bool,
-    /// The content of the disk at the beginning, which holds a volume of this configuration; without
-    /// one a new volume is made.
-    pub start: Option<Platter>,
 }
 
 /// Costs of a processor that replace the machine's own, in nanoseconds.
@@ -572,18 +552,10 @@ impl Config {
             costs: Costs::default(),
             size: Some(4 << 30),
             size_asked: false,
-            seed: 0,
             front: Front::AsRecorded,
             remote: None,
             machine: None,
             disk_chosen: false,
-            log: None,
-            #[cfg(feature = "planted-faults")]
-            planted: PlantedFault::None,
-            steps: None,
-            observe: None,
-            crashable: false,
-            start: None,
         }
     }
 
@@ -593,9 +565,7 @@ impl Config {
     pub fn on_machine(self, machine: Arc<MachineFile>) -> Config {
         let (disk, queue) = match self.disk_chosen {
             true => (self.disk, self.queue),
-            false => {
-                (Choice::of(&model::REGISTRY, is_measured), Choice::first(&queue::REGISTRY))
-            }
+            false => (Choice::of(&model::REGISTRY, is_measured), Choice::first(&queue::REGISTRY)),
         };
         Config { disk, queue, machine: Some(machine), ..self }
     }
@@ -678,19 +648,6 @@ impl Config {
     /// True if the disk wears, and the model counts that.
     pub fn wears(&self) -> bool {
         self.disk.kind == model::Kind::Flash
-    }
-
-    /// The planted fault: none in builds without planted faults.
-    pub(crate) const fn planted(&self) -> PlantedFault {
-        #[cfg(feature = "planted-faults")]
-        return self.planted;
-        #[cfg(not(feature = "planted-faults"))]
-        PlantedFault::None
-    }
-
-    /// The seed of a run's clock, from which the volume and its policies draw.
-    pub fn run_seed(&self) -> u64 {
-        self.seed.wrapping_add(self.chosen_seed).wrapping_add(1)
     }
 
     /// All settings that the text resolves to, defaults filled in: key and value, those of the

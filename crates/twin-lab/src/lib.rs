@@ -1,7 +1,7 @@
 //! Experiments: a workload on configurations, side by side.
 //!
-//! Main types: [`Config`] (a file system and the hardware under it, by name), [`simulate`] (one run
-//! under virtual time), [`Figures`] (the results of a run), [`compare`] (many runs, one a thread,
+//! Main types: [`Config`] (a file system and the hardware under it), [`Run`] (a configuration, and what one
+//! run of it is given besides), [`simulate`] (a run under virtual time), [`Figures`] (the results of a run), [`compare`] (many runs, one a thread,
 //! with the same results as on one thread), [`Watcher`] (observes a running simulation),
 //! [`History`] (the figures over the time of a run). [`volume`] is the same for bare volumes. Start
 //! at [`compare`].
@@ -25,6 +25,7 @@ mod asked;
 mod by_hand;
 pub mod caches;
 mod compare;
+mod comparison;
 mod config;
 mod error;
 mod event_log;
@@ -38,21 +39,18 @@ mod machine;
 mod machine_file;
 mod mount_flush;
 pub mod observe;
-mod page;
 mod planted;
 mod presets;
 pub mod remote;
 mod rewritten;
+mod run;
 mod seeds;
 pub mod segment_map;
 pub mod server;
-mod settings_table;
 mod simulate;
 mod statistics;
 mod status;
 mod steps;
-mod study_page;
-mod table;
 mod trust;
 mod verdict;
 pub mod volume;
@@ -60,8 +58,11 @@ mod watch;
 mod what_if;
 mod workload;
 
-pub use by_hand::{drawn, drawn_table, plan};
+pub use by_hand::{drawn, plan};
 pub use compare::{Progress, SeedRuns, compare, compare_seeds};
+pub use comparison::{
+    Comparison, LOG_EXPLAINED, about_workload, figures_report, labels, log_course, settings,
+};
 pub use config::{Config, Costs, Front, compared_by_default, settings_help};
 pub use error::{SimulateError, model_error};
 pub use event_log::{EventLog, log_categories};
@@ -71,25 +72,22 @@ pub use figures::{
 };
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
-pub use history::{BINS, History, LogAtEnd, MOST_SAMPLES, Sampler};
+pub use history::{BINS, History, LogAtEnd, Sampler};
 pub use machine::{NOBODY, OnVolume, disk_of, on_volume};
 pub use machine_file::{
     Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor, Transfers,
     Validated,
 };
 pub use mount_flush::MountFlush;
-pub use page::{LOG_EXPLAINED, Question, Run, log_course, page, settings_section};
 pub use planted::PlantedFault;
 pub use presets::{FITTED_TO_1994, Preset, presets};
+pub use run::Run;
 pub use seeds::{MOST_SEEDS, Seeded};
-pub use settings_table::{labels, settings};
 pub use simulate::{cut, simulate, simulate_watched, simulate_with_history};
 pub use statistics::median;
 pub use status::Status;
 pub use steps::{Counted, Steps};
-pub use study_page::page as study_page;
-pub use table::{summary, table};
-pub use trust::{FEWEST_PAIRS, FIDELITY, Trust, error_of};
+pub use trust::{Trust, error_of};
 pub use twin_settings::SettingsError;
 pub use twin_sim::{Platter, Served, TimeBreakdown};
 pub use verdict::{MEASURES, Measure, MeasureEntry, NOISE, measurable, rank, rivals, verdict};

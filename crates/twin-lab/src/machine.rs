@@ -9,6 +9,7 @@ use twin_sim::{Builder, HostAdapter, SimDisk, cpu, model};
 
 use crate::config::{Config, Costs};
 use crate::error::{SimulateError, model_error};
+use crate::run::Run;
 
 /// The components under a volume.
 pub(crate) struct Machine {
@@ -18,9 +19,10 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// Builds the machine of a configuration.
-    pub(crate) fn build(rt: &Rt, config: &Config) -> Result<Machine, SimulateError> {
-        let disk = disk(rt, config)?;
+    /// Builds the machine of a run.
+    pub(crate) fn build(rt: &Rt, run: &Run) -> Result<Machine, SimulateError> {
+        let config = &run.config;
+        let disk = disk(rt, run)?;
         let cpu = Cpu::modelled(rt.clone(), Box::new(processor(config)), config.cpus);
         let Some(bus) = &config.bus else {
             let disk = disk.start();
@@ -45,8 +47,9 @@ impl Machine {
     }
 }
 
-/// The disk of a configuration, without a bus.
-pub(crate) fn disk(rt: &Rt, config: &Config) -> Result<Builder, SimulateError> {
+/// The disk of a run, without a bus.
+pub(crate) fn disk(rt: &Rt, run: &Run) -> Result<Builder, SimulateError> {
+    let config = &run.config;
     let options = model::Options {
         size: config.size,
         command_ns: config.command_ns,
@@ -56,7 +59,7 @@ pub(crate) fn disk(rt: &Rt, config: &Config) -> Result<Builder, SimulateError> {
         write_cache: config.report_early,
         skews: config.skews,
         flat: config.ssd,
-        seed: config.seed,
+        seed: run.seed,
         measured: config.machine.as_ref().map(|machine| machine.device()),
     };
     let disk_model = match config.disk.build(&options) {
@@ -68,9 +71,9 @@ pub(crate) fn disk(rt: &Rt, config: &Config) -> Result<Builder, SimulateError> {
     let disk_model = disk_model.map_err(model_error)?;
     let disk = SimDisk::builder(rt, disk_model);
     let disk = disk.name(config.disk.name).scheduler(config.queue.make());
-    let disk = disk.planted(config.planted().of_disk());
-    let disk = if config.crashable { disk.crashable() } else { disk };
-    Ok(match &config.start {
+    let disk = disk.planted(run.planted().of_disk());
+    let disk = if run.crashable { disk.crashable() } else { disk };
+    Ok(match &run.start {
         Some(platter) => disk.platter(platter.clone()),
         None => disk,
     })
@@ -112,8 +115,7 @@ pub trait OnVolume {
 /// If there is no such machine.
 pub fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
     let rt = Rt::new(ClockOnly::default(), 1);
-    let config = Config { start: None, ..config.clone() };
-    let info = Machine::build(&rt, &config)?.device.info();
+    let info = Machine::build(&rt, &Run::from(config))?.device.info();
     rt.crash();
     Ok((info.size, info.sector))
 }
@@ -121,20 +123,21 @@ pub fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
 /// The identity of simulated volumes, always the same, because equal runs must be equal.
 pub const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
 
-/// Makes a new volume for the configuration, works on it, and closes it.
+/// Makes a new volume for the run, or opens the one that it begins with, works on it, and closes it.
 ///
 /// # Errors
 /// If the configuration is impossible, or the work or the volume fails.
 pub async fn on_volume<T: OnVolume>(
     rt: &Rt,
-    config: &Config,
+    run: &Run,
     what: T,
 ) -> Result<T::Output, SimulateError> {
-    if let Some(log) = &config.log {
+    if let Some(log) = &run.log {
         log.begin(rt);
     }
-    let Machine { disk, device, cpu } = Machine::build(rt, config)?;
-    if config.start.is_none() {
+    let Machine { disk, device, cpu } = Machine::build(rt, run)?;
+    let config = &run.config;
+    if run.start.is_none() {
         config.of_layout.mkfs(rt, Rc::clone(&device), NOBODY).await?;
     }
     let settings = config.settings.clone();

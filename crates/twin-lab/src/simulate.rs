@@ -27,6 +27,7 @@ use crate::machine::{OnVolume, on_volume};
 use crate::observe::{Observed, Observing, Panel, Parts, Pool};
 use crate::planted::PlantedFault;
 use crate::remote::Machines;
+use crate::run::Run;
 use crate::steps::Counted;
 use crate::watch::{WatchedRun, Watcher, World};
 use crate::workload::Workload;
@@ -37,14 +38,14 @@ use crate::workload::Workload;
 /// If the workload is damaged, the configuration impossible, or the volume full before the workload
 /// starts.
 pub fn simulate(
-    config: &Config,
+    run: impl Into<Run>,
     workload: &Workload,
     pace: Pace,
 ) -> Result<Figures, SimulateError> {
-    let (config, fuse) = &behind_front_end(config, workload, pace)?;
-    let rt = Rt::with_order(ClockOnly::default(), config.run_seed(), config.order);
-    let replay = Replay { config, workload, pace, watched_run: None, fuse: *fuse };
-    let result = rt.block_on(on_volume(&rt, config, replay));
+    let (run, fuse) = &behind_front_end(run.into(), workload, pace)?;
+    let rt = Rt::with_order(ClockOnly::default(), run.clock_seed(), run.config.order);
+    let replay = Replay { given: run, workload, pace, watched_run: None, fuse: *fuse };
+    let result = rt.block_on(on_volume(&rt, run, replay));
     rt.crash();
     result.map_err(SimulateError::Stalled)?
 }
@@ -55,16 +56,17 @@ pub fn simulate(
 /// # Errors
 /// As [`simulate`].
 pub fn simulate_watched(
-    config: &Config,
+    run: impl Into<Run>,
     workload: &Workload,
     pace: Pace,
     watcher: Rc<RefCell<dyn Watcher>>,
 ) -> Result<Option<Figures>, SimulateError> {
-    let (config, fuse) = &behind_front_end(config, workload, pace)?;
+    let (run, fuse) = &behind_front_end(run.into(), workload, pace)?;
     let watched_run = WatchedRun::new(watcher);
-    let rt = watched_run.runtime(config.run_seed(), config.order);
-    let replay = Replay { config, workload, pace, watched_run: Some(&watched_run), fuse: *fuse };
-    let result = rt.block_on(on_volume(&rt, config, replay));
+    let rt = watched_run.runtime(run.clock_seed(), run.config.order);
+    let replay =
+        Replay { given: run, workload, pace, watched_run: Some(&watched_run), fuse: *fuse };
+    let result = rt.block_on(on_volume(&rt, run, replay));
     let _ = watched_run.leave();
     rt.crash();
     match result {
@@ -73,19 +75,20 @@ pub fn simulate_watched(
     }
 }
 
-/// As [`simulate`], and returns the history of the run; the figures have what the configuration's
+/// As [`simulate`], and returns the history of the run; the figures have what the run's
 /// observers have seen.
 ///
 /// # Errors
 /// As [`simulate`].
 pub fn simulate_with_history(
-    config: &Config,
+    run: impl Into<Run>,
     workload: &Workload,
     pace: Pace,
 ) -> Result<(Figures, History), SimulateError> {
-    let watching = Rc::new(RefCell::new(Watching::of(config.observe.as_ref())));
+    let run = run.into();
+    let watching = Rc::new(RefCell::new(Watching::of(run.observe.as_ref())));
     let watcher: Rc<RefCell<dyn Watcher>> = watching.clone();
-    let figures = simulate_watched(config, workload, pace, watcher)?;
+    let figures = simulate_watched(run, workload, pace, watcher)?;
     let figures = figures.ok_or_else(|| model_error("the run was ended"))?;
     let mut watching = watching.borrow_mut();
     let history = watching.sampler.history();
@@ -148,7 +151,7 @@ impl Watcher for Watching {
 }
 
 struct Replay<'a> {
-    config: &'a Config,
+    given: &'a Run,
     workload: &'a Workload,
     pace: Pace,
     watched_run: Option<&'a WatchedRun>,
@@ -156,16 +159,17 @@ struct Replay<'a> {
     fuse: Option<FuseCosts>,
 }
 
-/// A configuration with the settings that its front end demands of the volume, and the cost of that
+/// A run with the settings that its front end demands of the volume, and the cost of that
 /// front end.
 fn behind_front_end(
-    config: &Config,
+    mut run: Run,
     workload: &Workload,
     pace: Pace,
-) -> Result<(Config, Option<FuseCosts>), SimulateError> {
+) -> Result<(Run, Option<FuseCosts>), SimulateError> {
+    let config = &mut run.config;
     if config.remote.is_some() {
-        let settings = config.settings.clone().served();
-        return Ok((Config { settings, ..config.clone() }, None));
+        config.settings = config.settings.clone().served();
+        return Ok((run, None));
     }
     let of_mount = workload.is_of_mount().map_err(SimulateError::Workload)?;
     let behind_kernel = match config.front {
@@ -174,13 +178,13 @@ fn behind_front_end(
         Front::Fuse | Front::Kernel => true,
     };
     if !behind_kernel {
-        return Ok((config.clone(), None));
+        return Ok((run, None));
     }
-    let settings = config.settings.clone().mounted();
+    config.settings = config.settings.clone().mounted();
     let costs = config.machine.as_ref().map_or(FuseCosts::default(), |machine| machine.fuse());
     // Recorded pauses contain what the kernel took between an answer and the next request.
     let in_pauses = of_mount && pace != Pace::Asap;
-    Ok((Config { settings, ..config.clone() }, (!in_pauses).then_some(costs)))
+    Ok((run, (!in_pauses).then_some(costs)))
 }
 
 /// What keeps dirty pages between a workload and its volume.
@@ -201,8 +205,8 @@ impl OnVolume for Replay<'_> {
         disk: &SimDisk,
         volume: &OpenVolume,
     ) -> Result<Figures, SimulateError> {
-        let fuse = self.fuse.filter(|_| !self.config.planted().is(PlantedFault::FuseLeftOut));
-        if let Some(remote) = &self.config.remote {
+        let fuse = self.fuse.filter(|_| !self.given.planted().is(PlantedFault::FuseLeftOut));
+        if let Some(remote) = &self.given.config.remote {
             let machines = Machines::start(rt, remote, volume).await?;
             return self.play(rt, disk, volume, &machines, Between::Machines(&machines)).await;
         }
@@ -213,7 +217,7 @@ impl OnVolume for Replay<'_> {
                 let requests = Requests::default();
                 let asked = Asked::new(volume.clone(), Rc::clone(&requests));
                 let fs = Fuse::new(rt, asked, cpu, costs);
-                match self.config.front {
+                match self.given.config.front {
                     Front::Kernel => {
                         let kernel = Kernel::new(rt, fs);
                         let between = Between::Kernel(&kernel, requests);
@@ -237,8 +241,8 @@ impl Replay<'_> {
         fs: &impl FileSystem,
         between: Between<'_>,
     ) -> Result<Figures, SimulateError> {
-        let Replay { config, workload, pace, watched_run, fuse: _ } = self;
-        let planted = config.planted();
+        let Replay { given, workload, pace, watched_run, fuse: _ } = self;
+        let (config, planted) = (&given.config, given.planted());
         let opened = rt.now();
         let unused = Before::of(disk, volume);
         let listener = watched_run.map(WatchedRun::listener);
@@ -271,7 +275,7 @@ impl Replay<'_> {
         };
         machines.into_iter().for_each(Machines::begin);
         let source = workload.start().map_err(SimulateError::Workload)?;
-        let mut source = Counted::new(source, config.steps.clone());
+        let mut source = Counted::new(source, given.steps.clone());
         let began = if planted.is(PlantedFault::PopulatingTimed) { opened } else { rt.now() };
         let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
         let _ = replayer.release_all().await;

@@ -12,6 +12,7 @@ use crate::compare::{SeedRuns, compare};
 use crate::config::Config;
 use crate::figures::Figures;
 use crate::layouts::LAYOUTS;
+use crate::run::Run;
 use crate::trust::Trust;
 use crate::verdict::{Order, order};
 use twin_report::units::list;
@@ -70,27 +71,26 @@ fn readable(bytes: u64) -> String {
 }
 
 /// Tries all changes on two configurations, the first of which is at least as good, and says in words which of
-/// them would change their order. `changed` makes a configuration with a setting changed, or says why there is
+/// them would change their order. `changed` makes a run with a setting changed, or says why there is
 /// none. `before` is the order without a change.
 pub fn what_if(
     pair: [&Config; 2],
     (before, trust): (&[Figures; 2], &Trust),
-    changed: &dyn Fn(&Config, &str) -> Result<Config, String>,
+    changed: &dyn Fn(&Config, &str) -> Result<Run, String>,
     runs: SeedRuns<'_>,
     threads: usize,
 ) -> String {
     let was = order([&before[0], &before[1]], runs.measure, trust);
     let (mut other, mut same, mut failed) = (Vec::new(), Vec::new(), Vec::new());
     let tried = what_if_changes(pair);
-    let configs: Vec<_> =
+    let made: Vec<_> =
         tried.iter().flat_map(|setting| pair.map(|config| changed(config, setting))).collect();
-    let able: Vec<Config> =
-        configs.iter().filter_map(|config| config.as_ref().ok().cloned()).collect();
+    let able: Vec<Run> = made.iter().filter_map(|run| run.as_ref().ok().cloned()).collect();
     let mut results = compare(&able, runs.workload, runs.pace, threads, &|_, _| {}).into_iter();
-    let mut figures = configs.into_iter().map(|config| {
-        let config = config?;
+    let mut figures = made.into_iter().map(|run| {
+        let config = run?.config;
         match results.next() {
-            Some(Ok(run)) => Ok((config, run)),
+            Some(Ok(figures)) => Ok((config, figures)),
             Some(Err(error)) => Err(error.to_string()),
             None => Err("it was not run".to_string()),
         }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     /// What is said of a pair of which the first is on a faster disk, with these changed configurations.
-    fn said(changed: &dyn Fn(&Config, &str) -> Result<Config, String>) -> String {
+    fn said(changed: &dyn Fn(&Config, &str) -> Result<Run, String>) -> String {
         let workload = Workload::Generated("small-files:files=50".into(), 1);
         let runs =
             SeedRuns { workload: &workload, pace: Pace::Asap, seeds: 1, measure: MEASURES.first() };
@@ -169,7 +169,7 @@ mod tests {
         let swap = |at: &Config, setting: &str| {
             let other = if at.name == FAST { SLOW } else { FAST };
             let text = if setting == "cache=64M" { other } else { &at.name };
-            Ok(Config { name: at.name.clone(), ..config(text) })
+            Ok(Config { name: at.name.clone(), ..config(text) }.into())
         };
         let changes =
             format!("What would change the order of {FAST} and {SLOW}: cache=64M ({SLOW} wins).");

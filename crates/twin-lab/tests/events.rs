@@ -3,12 +3,12 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use twin_lab::{Config, EventLog, Figures, Workload, log_categories, simulate};
+use twin_lab::{Config, EventLog, Figures, Run, Workload, log_categories, simulate};
 use twin_rt::Category;
 use twin_trace::replay::Pace;
 
-fn run(config: &Config, workload: &str) -> Figures {
-    simulate(config, &Workload::Generated(workload.into(), 1), Pace::Asap).unwrap()
+fn run(what: impl Into<Run>, workload: &str) -> Figures {
+    simulate(what, &Workload::Generated(workload.into(), 1), Pace::Asap).unwrap()
 }
 
 /// The figures of a run, and the lines of its events.
@@ -17,8 +17,8 @@ fn told(config: &str, categories: &str, workload: &str) -> (Figures, Vec<String>
     let heard = Arc::clone(&lines);
     let tell = Arc::new(move |line: &str| heard.lock().unwrap().push(line.to_string()));
     let log = Some(EventLog { categories: log_categories(categories).unwrap(), tell });
-    let config = Config { log, ..Config::parse(config).unwrap() };
-    let figures = run(&config, workload);
+    let logged = Run { log, ..Run::of(Config::parse(config).unwrap()) };
+    let figures = run(logged, workload);
     let lines = lines.lock().unwrap().clone();
     (figures, lines)
 }

@@ -15,7 +15,7 @@ use twin_fs::{
     Cpu, FileSystem, FsError, Identity, Op, OpenVolume, Reply, Request, Settings, write_cost,
 };
 use twin_lab::layouts::layout;
-use twin_lab::{Config, Platter, Workload, simulate};
+use twin_lab::{Config, Platter, Run, Workload, simulate};
 use twin_model::generate::{Generator, WORKLOADS, WorkloadParams};
 use twin_rt::{ClockOnly, MILLIS, Nanos, Rt};
 use twin_sim::{SimDisk, model};
@@ -261,8 +261,8 @@ fn forecast(
     let twin = Twin::of(&closed, &mut |_, _| {}).unwrap().platter().unwrap();
     rt.crash();
     let (next, told) = next_period(recording, window, &map).unwrap();
-    let config = Config { start: Some(twin), ..config.clone() };
-    let figures = simulate(&config, &next, pace).unwrap();
+    let run = Run { start: Some(twin), ..Run::from(config) };
+    let figures = simulate(run, &next, pace).unwrap();
     assert_eq!(figures.failed, 0, "{told:?}");
     println!("  {told:?}");
     Did {

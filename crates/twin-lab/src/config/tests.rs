@@ -34,7 +34,10 @@ fn what_a_text_resolves_to_has_every_key_and_makes_the_same_configuration() {
         let resolved = config.resolved();
         let mut keys: Vec<&str> = resolved.iter().map(|(key, _)| *key).collect();
         let value = |name| &resolved.iter().find(|(key, _)| *key == name).unwrap().1;
-        assert_eq!((value(LAYOUT).as_str(), value("disk").as_str()), (config.layout.name(), config.disk.name));
+        assert_eq!(
+            (value(LAYOUT).as_str(), value("disk").as_str()),
+            (config.layout.name(), config.disk.name)
+        );
         assert_eq!(keys.len(), KEYS.len() + 1 + config.of_layout.keys().len(), "{text}");
         keys.sort_unstable();
         keys.dedup();

@@ -14,13 +14,13 @@ use twin_rt::{ClockOnly, Nanos, Rng, Rt, Time};
 use twin_sim::{Platter, SimDisk, model, queue};
 
 use super::ledger::Ledger;
-use crate::config::Config;
 use crate::error::{SimulateError, model_error};
+use crate::run::Run;
 use crate::watch::{Watcher, World};
 
 /// The power failures of a run. See the module.
 pub(super) struct Cuts {
-    config: Config,
+    run: Run,
     /// Since the run began, in ascending order.
     instants: Vec<Nanos>,
     begun: Time,
@@ -32,13 +32,13 @@ pub(super) struct Cuts {
 }
 
 impl Cuts {
-    pub(super) fn new(config: &Config, instants: Vec<Nanos>) -> Cuts {
+    pub(super) fn new(run: &Run, instants: Vec<Nanos>) -> Cuts {
         Cuts {
-            config: config.clone(),
+            run: run.clone(),
             instants,
             begun: Time(0),
             ledger: Ledger::default(),
-            rng: Rng::stream(config.seed, "power failures"),
+            rng: Rng::stream(run.seed, "power failures"),
             lost: Vec::new(),
             error: None,
         }
@@ -48,7 +48,7 @@ impl Cuts {
     fn cut(&mut self, volume: &OpenVolume, disk: &SimDisk) -> Result<u64, SimulateError> {
         let core = volume.core();
         self.ledger.note_changes(core);
-        let entry = twin_cache::flush::REGISTRY.get(&self.config.settings.flush);
+        let entry = twin_cache::flush::REGISTRY.get(&self.run.config.settings.flush);
         match entry.map_err(model_error)?.survives {
             Survives::Nothing => {}
             // What is in memory that survives is not lost; what does not fit in it is.
@@ -64,7 +64,7 @@ impl Cuts {
 
     /// Opens a volume on what a power failure left, and counts what is lost.
     fn recover(&mut self, core: &Core, platter: Platter) -> Result<u64, SimulateError> {
-        let seed = self.config.run_seed().wrapping_add(self.lost.len() as u64 + 1);
+        let seed = self.run.clock_seed().wrapping_add(self.lost.len() as u64 + 1);
         let rt = Rt::new(ClockOnly::default(), seed);
         let options = model::Options { size: Some(platter.size()), ..model::Options::default() };
         // Nobody looks at the times of a recovery: the last disk for tests takes none.
@@ -75,7 +75,7 @@ impl Cuts {
         let scheduler = queue::REGISTRY.first().make();
         let disk = SimDisk::builder(&rt, model).scheduler(scheduler).platter(platter).start();
         let device: Rc<dyn BlockDevice> = Rc::new(disk);
-        let config = &self.config;
+        let config = &self.run.config;
         let ledger = &mut self.ledger;
         let lost = rt.block_on(async {
             let settings = config.settings.clone();

@@ -8,8 +8,7 @@
 
 mod cuts;
 mod ledger;
-mod page;
-mod table;
+mod report;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -21,15 +20,15 @@ use twin_trace::replay::Pace;
 
 use self::cuts::Cuts;
 use crate::compare::side_by_side;
-use crate::config::{Config, Front};
+use crate::config::Front;
 use crate::error::{SimulateError, model_error};
 use crate::figures::Figures;
+use crate::run::Run;
 use crate::simulate::{simulate, simulate_watched};
 use crate::watch::Watcher;
 use crate::workload::Workload;
 
-pub use page::page;
-pub use table::table;
+pub use report::report;
 
 /// One point: a workload under a policy with an age limit. The names of the fields are those of the
 /// JSON output.
@@ -111,16 +110,16 @@ pub struct Study<'a> {
     pub instants: usize,
 }
 
-/// Runs the workload of a study with each choice, on up to `threads` threads. `config` is the
-/// configuration; its own flush policy does not count.
+/// Runs the workload of a study with each choice, on up to `threads` threads. The flush policy of the run's own
+/// configuration does not count.
 pub fn frontier(
-    config: &Config,
+    run: &Run,
     choices: &[Choice],
     study: Study<'_>,
     threads: usize,
 ) -> Vec<Result<FrontierPoint, SimulateError>> {
-    let run = |at: usize| point(config, choices[at], study);
-    let mut points = side_by_side(choices.len(), threads, &run, &|_, _| {});
+    let at_choice = |at: usize| point(run, choices[at], study);
+    let mut points = side_by_side(choices.len(), threads, &at_choice, &|_, _| {});
     mark(&mut points);
     points
 }
@@ -139,22 +138,20 @@ fn mark(points: &mut [Result<FrontierPoint, SimulateError>]) {
     }
 }
 
-fn point(
-    config: &Config,
-    choice: Choice,
-    study: Study<'_>,
-) -> Result<FrontierPoint, SimulateError> {
-    let mut config = Config { crashable: true, front: Front::Nothing, ..config.clone() };
+fn point(run: &Run, choice: Choice, study: Study<'_>) -> Result<FrontierPoint, SimulateError> {
+    let mut run = Run { crashable: true, ..run.clone() };
+    let config = &mut run.config;
+    config.front = Front::Nothing;
     config.settings.flush = choice.flush.into();
     config.settings.flush_age_ns = choice.age_ns;
     config.settings.durable_within_ns = None;
     config.settings.durable_flush = true;
     let entry = REGISTRY.get(choice.flush).map_err(model_error)?;
-    let (figures, lost) = cut_often(&config, study)?;
+    let (figures, lost) = cut_often(&run, study)?;
     let mean = lost.iter().sum::<u64>() as f64 / lost.len().max(1) as f64;
     Ok(FrontierPoint {
         workload: study.name.into(),
-        config: config.name.clone(),
+        config: run.config.name.clone(),
         flush: choice.flush,
         age_s: choice.age_ns.map(|ns| ns as f64 / 1e9),
         memory_survives: entry.survives != Survives::Nothing,
@@ -172,17 +169,17 @@ fn point(
 }
 
 /// A run with the power failing at instants drawn evenly over its time, and the bytes lost at each.
-fn cut_often(config: &Config, study: Study<'_>) -> Result<(Figures, Vec<u64>), SimulateError> {
+fn cut_often(run: &Run, study: Study<'_>) -> Result<(Figures, Vec<u64>), SimulateError> {
     // The first run says how long it takes; the second is the same.
-    let steps_only_once = Config { steps: None, ..config.clone() };
-    let first = simulate(&steps_only_once, study.workload, study.pace)?;
+    let steps_only_once = Run { steps: None, ..run.clone() };
+    let first = simulate(steps_only_once, study.workload, study.pace)?;
     let span_ns = (first.span_s * 1e9) as u64;
-    let mut rng = Rng::stream(config.seed, "instants");
+    let mut rng = Rng::stream(run.seed, "instants");
     let mut instants: Vec<Nanos> = (0..study.instants).map(|_| rng.below(span_ns.max(1))).collect();
     instants.sort_unstable();
-    let cuts = Rc::new(RefCell::new(Cuts::new(config, instants)));
+    let cuts = Rc::new(RefCell::new(Cuts::new(run, instants)));
     let watcher: Rc<RefCell<dyn Watcher>> = cuts.clone();
-    let figures = simulate_watched(config, study.workload, study.pace, watcher)?;
+    let figures = simulate_watched(run, study.workload, study.pace, watcher)?;
     let mut cuts = cuts.borrow_mut();
     match (cuts.error.take(), figures) {
         (Some(error), _) => Err(error),

@@ -1,13 +1,14 @@
 //! What a frontier says of runs whose answer is known.
 
 use super::*;
+use crate::config::Config;
 
 fn run(config: &str, choices: &[Choice], workload: &str) -> Vec<FrontierPoint> {
     let config = Config::parse(config).unwrap();
     let workload = Workload::Generated(workload.into(), 1);
     let pace = Pace::Think { speed: 1.0 };
     let study = Study { workload: &workload, name: "test", pace, instants: 60 };
-    let points = frontier(&config, choices, study, 1);
+    let points = frontier(&Run::of(config), choices, study, 1);
     points.into_iter().map(|point| point.unwrap_or_else(|e| panic!("{e}"))).collect()
 }
 
@@ -31,10 +32,11 @@ fn the_power_failures_do_not_change_the_run() {
     let workload = Workload::Generated(OVERWRITES.into(), 1);
     let pace = Pace::Think { speed: 1.0 };
     let config = Config::parse("lfs:size=64M,flush=twin").unwrap();
-    let config = Config { crashable: true, front: Front::Nothing, ..config };
+    let config = Config { front: Front::Nothing, ..config };
+    let run = Run { crashable: true, ..Run::of(config) };
     let study = Study { workload: &workload, name: "test", pace, instants: 20 };
-    let (cut, lost) = cut_often(&config, study).unwrap_or_else(|e| panic!("{e}"));
-    let plain = simulate(&config, &workload, pace).unwrap_or_else(|e| panic!("{e}"));
+    let (cut, lost) = cut_often(&run, study).unwrap_or_else(|e| panic!("{e}"));
+    let plain = simulate(&run, &workload, pace).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((cut.digest, lost.len()), (plain.digest, 20));
 }
 

@@ -9,7 +9,7 @@
 //!
 //! Contract: observers do not change a run. They add no task, no timer and no event to a simulation, so an
 //! observed run has the same digest and the same figures as one that is not. Nothing is called where no
-//! observer is switched on. Of intervals beyond [`MOST_INTERVALS`] only the sum over the run is kept.
+//! observer is switched on. Of intervals beyond `MOST_INTERVALS` only the sum over the run is kept.
 
 mod at_risk;
 mod bus;
@@ -18,13 +18,12 @@ mod channel;
 mod idle;
 mod latency;
 mod mounted;
-mod page;
 mod panel;
 mod queue;
+mod report;
 mod response;
 mod rotation;
 mod seek;
-mod table;
 mod transfer;
 mod write_cost;
 
@@ -39,11 +38,10 @@ use twin_sim::bus::Span;
 use twin_trace::Verb;
 
 pub use channel::{Observed, Over};
-pub use mounted::{LEAST_EVERY_NS, Mounted, Unseen};
-pub(crate) use page::charts as page_charts;
-pub use panel::MOST_INTERVALS;
+pub use mounted::{Mounted, Unseen};
 pub(crate) use panel::Panel;
-pub use table::{Row, rows, table, table_of};
+pub use report::{Row, named_rows, rows, table};
+pub(crate) use report::{charts, parts};
 
 use channel::Channel;
 

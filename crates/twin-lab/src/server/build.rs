@@ -12,6 +12,7 @@ use twin_sim::{HostAdapter, SimDisk};
 use super::file::{Disk, FileSystemPart, ServerFile};
 use crate::error::SimulateError;
 use crate::machine::{self, NOBODY};
+use crate::run::Run;
 
 /// Parts of a disk begin and end at multiples of this.
 const ALIGNED: u64 = 1 << 20;
@@ -66,7 +67,7 @@ fn disk(
     buses: &[Bus],
     cpu: &Cpu,
 ) -> Result<(SimDisk, Rc<dyn BlockDevice>), SimulateError> {
-    let builder = machine::disk(rt, &part.config)?.name(&part.name);
+    let builder = machine::disk(rt, &Run::from(&part.config))?.name(&part.name);
     let Some(bus) = part.bus else {
         let disk = builder.start();
         return Ok((disk.clone(), Rc::new(Recorded::new(rt.clone(), disk))));

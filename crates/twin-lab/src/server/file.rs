@@ -257,7 +257,7 @@ impl ServerFile {
     }
 
     /// The number of a file system's host.
-    pub fn host_of(&self, file_system: usize) -> usize {
+    pub(crate) fn host_of(&self, file_system: usize) -> usize {
         self.disks[self.file_systems[file_system].disk].host
     }
 }
@@ -430,10 +430,7 @@ mod tests {
     fn a_small_server_parses() {
         let server = ServerFile::parse(SMALL).unwrap();
         assert_eq!(server.hosts[0].cache_bytes, 8 << 20);
-        assert_eq!(
-            (server.disks[0].bus, server.disks[0].config.disk.name),
-            (Some(0), "hp97560")
-        );
+        assert_eq!((server.disks[0].bus, server.disks[0].config.disk.name), (Some(0), "hp97560"));
         assert_eq!(server.clients[0].pace, Pace::Recorded);
     }
 

@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use twin_disk::{IoKind, Origin};
 use twin_fs::{Ino, Op, Request, mode};
 use twin_lab::{
-    Config, EventLog, Figures, PlantedFault, Served, Watcher, Workload, World, log_categories,
+    Config, EventLog, Figures, PlantedFault, Run, Served, Watcher, Workload, World, log_categories,
     simulate_watched,
 };
 use twin_rt::Time;
@@ -169,15 +169,15 @@ impl Evidence {
         let log = Some(EventLog { categories: log_categories("queue").unwrap(), tell });
         #[cfg(not(feature = "planted-faults"))]
         assert_eq!(planted, PlantedFault::None, "this build has no planted faults");
-        let config = Config {
+        let run = Run {
             log,
             #[cfg(feature = "planted-faults")]
             planted,
-            ..config.clone()
+            ..Run::from(config)
         };
         let seen = Rc::new(RefCell::new(Seen::default()));
         let watcher: Rc<RefCell<dyn Watcher>> = seen.clone();
-        let figures = simulate_watched(&config, workload, Pace::Asap, watcher);
+        let figures = simulate_watched(run, workload, Pace::Asap, watcher);
         let figures = figures.unwrap_or_else(|e| panic!("{}: {e}", config.name)).unwrap();
         let seen = seen.take();
         let mut submitted: Vec<_> =

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use twin_host::ScratchDir;
-use twin_lab::{Config, Figures, MachineFile, Workload, simulate};
+use twin_lab::{Config, Figures, MachineFile, Run, Workload, simulate};
 use twin_trace::Verb;
 use twin_trace::replay::Pace;
 
@@ -125,8 +125,8 @@ pub(super) fn simulated(
     let mut times = Vec::new();
     let mut last = Figures::default();
     for seed in 1..=seeds {
-        let config = Config { seed, ..config.clone() };
-        let figures = simulate(&config, workload, Pace::Think { speed: 1.0 });
+        let run = Run { seed, ..Run::from(&config) };
+        let figures = simulate(run, workload, Pace::Think { speed: 1.0 });
         last = figures.map_err(|e| format!("{}: {e}", setup.name))?;
         times.push(last.span_s);
     }

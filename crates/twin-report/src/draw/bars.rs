@@ -31,6 +31,13 @@ impl Bar {
     pub fn new(name: impl Into<String>, colour: Colour, value: f64) -> Bar {
         Bar { name: name.into(), colour, value, text: figure(value), range: None, failed: false }
     }
+
+    /// The same with a line from the smallest to the largest of these values, if there are several.
+    pub fn over(self, values: &[f64]) -> Bar {
+        let low = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let high = values.iter().copied().fold(0.0, f64::max);
+        Bar { range: (values.len() > 1).then_some((low, high)), ..self }
+    }
 }
 
 /// Bars under a common title.

@@ -158,6 +158,19 @@ pub struct Distribution {
     pub shares: Vec<(f64, f64)>,
 }
 
+impl Distribution {
+    /// The distribution of values of which each has been counted so often, the smallest first.
+    pub fn of(name: impl Into<String>, colour: Colour, counts: &[(f64, u64)]) -> Distribution {
+        let all: u64 = counts.iter().map(|(_, count)| count).sum();
+        let mut so_far = 0;
+        let share = |&(value, count): &(f64, u64)| {
+            so_far += count;
+            (value, so_far as f64 / all.max(1) as f64)
+        };
+        Distribution { name: name.into(), colour, shares: counts.iter().map(share).collect() }
+    }
+}
+
 /// What a distribution is of.
 #[derive(Clone, Copy)]
 pub enum Scaled {
@@ -314,5 +327,13 @@ mod tests {
             over_time(&CHART, &line(end).chain(line(100.0)).collect::<Vec<_>>(), "s")
         };
         assert!(both(1.0).contains("s, logarithmic") && !both(50.0).contains("logarithmic"));
+    }
+
+    #[test]
+    fn a_distribution_of_counts_ends_with_all_of_them() {
+        let counts = [(1.0, 1), (10.0, 2), (80.0, 1)];
+        let shares = Distribution::of("read", RED, &counts).shares;
+        assert_eq!(shares, [(1.0, 0.25), (10.0, 0.75), (80.0, 1.0)]);
+        assert_eq!(Distribution::of("write", RED, &[]).shares, []);
     }
 }

@@ -3,34 +3,31 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use twin_lab::Config;
-use twin_lab::frontier::{FrontierPoint, Study, choices, frontier, page, table};
+use twin_lab::frontier::{FrontierPoint, Study, choices, frontier, report};
+use twin_lab::{Config, Run};
 use twin_settings::value::nanos;
 
-use super::files::Page;
 use super::progress::Progress;
 use super::start::Start;
-use super::terminal::terminal_width;
 use super::workload::{Chosen, chosen};
-use super::{Failure, Interrupts, Outcome, usage};
+use super::{Failure, Interrupts, Outcome, Printer, usage};
 use crate::cli::{Frontier, Pace};
-use crate::rows;
 
 pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
     let config = Config::parse(&args.config).map_err(usage)?;
-    let config = match Start::of(&args.start)? {
-        Some(start) => start.apply_all(vec![config])?.remove(0),
-        None => config,
+    let run = match Start::of(&args.start)? {
+        Some(start) => start.apply_all(vec![Run::of(config)])?.remove(0),
+        None => Run::of(config),
     };
     let ages: Result<Vec<u64>, _> =
         args.ages.iter().map(|text| nanos(text, twin_rt::SECS)).collect();
     let ages = ages.map_err(|error| usage(format!("--ages: {error}")))?;
     let choices = choices(&args.policies, &ages).map_err(usage)?;
     let workloads = workloads(args)?;
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let operations: u64 = workloads.iter().map(|(_, chosen)| chosen.operations).sum();
     let bar = Progress::of("operations simulated", choices.len() as u64 * operations);
-    let config = Config { steps: Some(bar.steps()), ..config };
+    let run = Run { steps: Some(twin_lab::Steps(bar.counting())), ..run };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let (mut points, mut all_done) = (Vec::new(), true);
     for (name, chosen) in &workloads {
@@ -39,7 +36,7 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
         let instants = args.instants as usize;
         let study = Study { workload, name, pace, instants };
         all_done &= !is_cut;
-        for (choice, point) in choices.iter().zip(frontier(&config, &choices, study, threads)) {
+        for (choice, point) in choices.iter().zip(frontier(&run, &choices, study, threads)) {
             match point {
                 Ok(point) => points.push(point),
                 Err(error) => {
@@ -51,10 +48,7 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
     }
     bar.finish();
     all_done &= points.iter().all(is_whole);
-    if let Some(file) = page_file {
-        file.write(&page(&points))?;
-    }
-    rows::print(&args.output, &points, || Ok(table(&points, terminal_width())))?;
+    printer.print(&report(&points))?;
     Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

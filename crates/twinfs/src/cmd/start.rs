@@ -14,7 +14,7 @@ use twin_ageing::map_of_platter;
 use twin_ageing::old_volumes::{AgedSpec, Beginning, OldVolumes};
 use twin_disk::{Block, Buf};
 use twin_fs::LayoutKind;
-use twin_lab::{Config, Figures, MeasureEntry, Platter, Seeded, Trust, verdict};
+use twin_lab::{Config, Figures, MeasureEntry, Platter, Run, Seeded, Trust, verdict};
 use twin_mount::kept_volumes::{Kept, Notes};
 
 use super::image::layout_of;
@@ -77,15 +77,15 @@ impl Start {
         }
     }
 
-    /// The configurations with their volumes; those that cannot have one go to `not_run`.
+    /// The runs with their volumes; those that cannot have one go to `not_run`.
     ///
     /// # Errors
     /// If there is none left.
     pub(super) fn apply(
         &self,
-        configs: Vec<Config>,
+        runs: Vec<Run>,
         not_run: &mut Vec<(String, String)>,
-    ) -> Result<Vec<Config>, Failure> {
+    ) -> Result<Vec<Run>, Failure> {
         let bar = Progress::waiting("volumes are made old");
         let notes = Notes::default();
         let kept = self.keeps.then(|| Kept::of_user(Notes::clone(&notes))).flatten();
@@ -94,19 +94,20 @@ impl Start {
             None => OldVolumes::default(),
         };
         let mut started = Vec::new();
-        for config in configs {
+        for run in runs {
+            let Run { config, .. } = &run;
             let made = match &self.what {
                 What::Made(beginning) => {
-                    old.start(&config, beginning).map_err(|error| error.to_string())
+                    old.start(config, beginning).map_err(|error| error.to_string())
                 }
-                What::Image { name, kind, platter } => of_image(&config, name, *kind, platter),
+                What::Image { name, kind, platter } => of_image(config, name, *kind, platter),
             };
             match made {
-                Ok((config, score)) => {
+                Ok((Run { config, start, .. }, score)) => {
                     self.scores.borrow_mut().push((config.name.clone(), score));
-                    started.push(config);
+                    started.push(Run { config, start, ..run });
                 }
-                Err(why) => not_run.push((config.name, why)),
+                Err(why) => not_run.push((run.config.name, why)),
             }
         }
         bar.finish();
@@ -114,13 +115,13 @@ impl Start {
         Ok(started)
     }
 
-    /// The configurations with their volumes, in their order.
+    /// The runs with their volumes, in their order.
     ///
     /// # Errors
     /// If one of them cannot have one.
-    pub(super) fn apply_all(&self, configs: Vec<Config>) -> Result<Vec<Config>, Failure> {
+    pub(super) fn apply_all(&self, runs: Vec<Run>) -> Result<Vec<Run>, Failure> {
         let mut refused = Vec::new();
-        let started = self.apply(configs, &mut refused)?;
+        let started = self.apply(runs, &mut refused)?;
         match refused.first() {
             Some((name, why)) => Err(format!("{name}: {why}").into()),
             None => Ok(started),
@@ -226,13 +227,13 @@ fn from(path: &Path, places: Option<cli::Places>) -> Result<What, Failure> {
     Ok(What::Image { name, kind, platter })
 }
 
-/// A configuration on the volume of an image.
+/// A run of a configuration on the volume of an image.
 pub(super) fn of_image(
     config: &Config,
     name: &str,
     kind: &'static dyn LayoutKind,
     platter: &Platter,
-) -> Result<(Config, Option<f64>), String> {
+) -> Result<(Run, Option<f64>), String> {
     if config.layout.name() != kind.name() {
         return Err(format!(
             "{name} is {}, and this layout is {}",
@@ -245,13 +246,8 @@ pub(super) fn of_image(
         return Err(format!("{name} is damaged: {problem}"));
     }
     let score = Layout::of(&map).score.value();
-    let config = Config {
-        size: Some(platter.size()),
-        size_asked: true,
-        start: Some(platter.clone()),
-        ..config.clone()
-    };
-    Ok((config, score))
+    let config = Config { size: Some(platter.size()), size_asked: true, ..config.clone() };
+    Ok((Run { start: Some(platter.clone()), ..Run::of(config) }, score))
 }
 
 /// The content of an image or device; holes are zeros and take no memory.

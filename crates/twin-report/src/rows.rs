@@ -1,0 +1,113 @@
+//! Rows for programs: JSON, and comma-separated values (RFC 4180, by the crate `csv`).
+//!
+//! Contract: a row is an object with named members. Comma-separated values have a line of names and a
+//! line a row: members of inner objects are named `outer_inner`, pairs of a name and a number
+//! `outer_name`, and other lists are left out, because they do not fit into a line. Both forms have
+//! plain numbers; units are in the names. A member that a row lacks is empty.
+
+use serde_json::Value;
+
+/// A value as JSON, in lines.
+pub(crate) fn json(value: &Value) -> String {
+    // A value that was made of members is always one.
+    serde_json::to_string_pretty(value).unwrap_or_default()
+}
+
+/// The rows as comma-separated values, with the line of names if `named`; output that goes on has it
+/// once.
+pub fn csv(rows: &[Value], named: bool) -> String {
+    let mut names: Vec<String> = Vec::new();
+    let mut flat = Vec::with_capacity(rows.len());
+    for row in rows {
+        let mut cells = Vec::new();
+        flatten("", row, &mut cells);
+        for (name, _) in &cells {
+            if !names.contains(name) {
+                names.push(name.clone());
+            }
+        }
+        flat.push(cells);
+    }
+    // Memory takes all that is written to it.
+    records(&names, &flat, named).unwrap_or_default()
+}
+
+fn records(
+    names: &[String],
+    rows: &[Vec<(String, String)>],
+    named: bool,
+) -> Result<String, csv::Error> {
+    if names.is_empty() {
+        return Ok(String::new());
+    }
+    let mut writer = csv::Writer::from_writer(Vec::new());
+    if named {
+        writer.write_record(names)?;
+    }
+    for row in rows {
+        let cell = |name| row.iter().find(|(own, _)| own == name).map_or("", |(_, cell)| cell);
+        writer.write_record(names.iter().map(cell))?;
+    }
+    let bytes = writer.into_inner().map_err(|error| error.into_error())?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// Adds the cells of a value that is called `name`.
+fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, String)>) {
+    let inner = |member: &str| match name.is_empty() {
+        true => member.to_owned(),
+        false => format!("{name}_{member}"),
+    };
+    match value {
+        Value::Object(members) => {
+            members.iter().for_each(|(member, value)| flatten(&inner(member), value, cells));
+        }
+        Value::Array(items) => {
+            for item in items {
+                if let Some((member, number)) = named_number(item) {
+                    cells.push((inner(member), number.to_string()));
+                }
+            }
+        }
+        Value::Null => cells.push((name.to_owned(), String::new())),
+        Value::String(text) => cells.push((name.to_owned(), text.clone())),
+        Value::Bool(_) | Value::Number(_) => cells.push((name.to_owned(), value.to_string())),
+    }
+}
+
+/// The parts of a list of a name and a number.
+fn named_number(item: &Value) -> Option<(&str, &Value)> {
+    match item.as_array()?.as_slice() {
+        [Value::String(name), number @ Value::Number(_)] => Some((name, number)),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn inner_members_get_the_name_of_the_outer_and_lists_are_left_out() {
+        let rows = [json!({
+            "config": "lfs:cache=8M,disk=\"x\"",
+            "latency": { "p50_us": 1.5, "p99_us": 20 },
+            "time_s": [["seek", 0.25], ["bus", 1]],
+            "values": [1, 2],
+            "rank": null,
+            "same": true,
+        })];
+        let expected = "config,latency_p50_us,latency_p99_us,time_s_seek,time_s_bus,rank,same\n\
+                        \"lfs:cache=8M,disk=\"\"x\"\"\",1.5,20,0.25,1,,true\n";
+        assert_eq!(csv(&rows, true), expected);
+    }
+
+    #[test]
+    fn a_row_without_a_member_has_an_empty_cell() {
+        let rows = [json!({ "a": 1 }), json!({ "b": "two\nlines", "a": 3 })];
+        assert_eq!(csv(&rows, true), "a,b\n1,\n3,\"two\nlines\"\n");
+        assert_eq!(csv(&rows, false), "1,\n3,\"two\nlines\"\n");
+        assert_eq!(csv(&[], true), "");
+    }
+}
