@@ -75,7 +75,8 @@ impl Beside {
     pub fn start(
         self,
         host: &Host,
-        (layout, image): (&'static dyn LayoutKind, &Path),
+        layout: &'static dyn LayoutKind,
+        image: &Path,
         volume: &OpenVolume,
         words: &Rc<Words>,
     ) -> Result<Running, String> {

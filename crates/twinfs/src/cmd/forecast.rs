@@ -11,12 +11,12 @@ use twin_ageing::fork::{Closed, Twin};
 use twin_ageing::map_of_platter;
 use twin_fs::LayoutKind;
 use twin_lab::{Config, Figures, Platter, Run, SimulateError, Trust, Workload, compare};
+use twin_mount::image_volume::{platter_of, run_on_image};
 use twin_settings::value::nanos;
 
 use super::compare::machine_file;
 use super::image::layout_of;
 use super::progress::Progress;
-use super::start::{of_image, read};
 use super::workload::of_file;
 use super::{Failure, Outcome, print, usage};
 use crate::cli::{Forecast, Pace};
@@ -73,7 +73,7 @@ fn state(args: &Forecast) -> Result<State, Failure> {
         return Err(usage("an image needs the recording that led to it: give --trace too"));
     };
     let kind = layout_of(&args.what)?;
-    let platter = read(&args.what).map_err(|why| format!("{name}: {why}"))?;
+    let platter = platter_of(&args.what).map_err(|why| format!("{name}: {why}"))?;
     let map = map_of_platter(kind, &platter).map_err(|why| format!("{name}: {why}"))?;
     Ok(State { kind, platter, map, recording, requests: None, cache_bytes: None })
 }
@@ -135,7 +135,7 @@ fn simulated(
     let bar = Progress::of("operations simulated", (settings.len() as u64 + 1) * told.requests);
     let name = args.what.display().to_string();
     let on_volume = |config: Config| {
-        let (run, _) = of_image(&config, &name, state.kind, &state.platter)?;
+        let (run, _) = run_on_image(&config, &name, state.kind, &state.platter)?;
         Ok::<_, String>(Run { steps: Some(bar.steps()), ..run })
     };
     let changed = |setting: &String| {
