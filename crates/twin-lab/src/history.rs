@@ -15,7 +15,7 @@ use crate::figures::{LogFigures, Moment};
 use crate::watch::{Watcher, World};
 
 /// Maximum number of samples, without that of the end.
-pub const MOST_SAMPLES: usize = 400;
+pub(crate) const MOST_SAMPLES: usize = 400;
 /// Bars of [`LogAtEnd::bins`].
 pub const BINS: usize = 20;
 /// The interval of samples at the beginning.
@@ -72,7 +72,7 @@ impl LogAtEnd {
 
 impl History {
     /// Write cost up to each sample, as seconds and cost. Begins with the first new data.
-    pub fn cumulative(&self) -> Vec<(f64, f64)> {
+    pub(crate) fn cumulative(&self) -> Vec<(f64, f64)> {
         let costs =
             self.samples.iter().filter_map(|(at_s, moment)| Some((*at_s, moment.log.write_cost?)));
         costs.collect()
@@ -80,7 +80,7 @@ impl History {
 
     /// Write cost between samples. While only metadata is written or moved, there is no new data to which
     /// the cost could be attributed: such an interval is added to the next one with new data.
-    pub fn by_interval(&self) -> Vec<(f64, f64)> {
+    pub(crate) fn by_interval(&self) -> Vec<(f64, f64)> {
         let (mut costs, mut before) = (Vec::new(), LogFigures::default());
         for (at_s, Moment { log, .. }) in &self.samples {
             let since = log.since(&before);
@@ -118,7 +118,7 @@ impl History {
     }
 
     /// The largest value of a figure in each of a few intervals of equal length.
-    pub fn peaks(&self, of: impl Fn(&Moment) -> f64) -> Vec<(f64, f64)> {
+    pub(crate) fn peaks(&self, of: impl Fn(&Moment) -> f64) -> Vec<(f64, f64)> {
         let peak = |samples: &[(f64, Moment)]| {
             let highest = samples.iter().map(|(_, moment)| of(moment)).fold(f64::MIN, f64::max);
             samples.last().map(|(at_s, _)| (*at_s, highest))

@@ -72,7 +72,7 @@ pub use figures::{
 };
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
-pub use history::{BINS, History, LogAtEnd, MOST_SAMPLES, Sampler};
+pub use history::{BINS, History, LogAtEnd, Sampler};
 pub use machine::{NOBODY, OnVolume, disk_of, on_volume};
 pub use machine_file::{
     Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor, Transfers,
@@ -87,7 +87,7 @@ pub use simulate::{cut, simulate, simulate_watched, simulate_with_history};
 pub use statistics::median;
 pub use status::Status;
 pub use steps::{Counted, Steps};
-pub use trust::{FEWEST_PAIRS, FIDELITY, Trust, error_of};
+pub use trust::{Trust, error_of};
 pub use twin_settings::SettingsError;
 pub use twin_sim::{Platter, Served, TimeBreakdown};
 pub use verdict::{MEASURES, Measure, MeasureEntry, NOISE, measurable, rank, rivals, verdict};

@@ -10,12 +10,12 @@ use crate::config::Config;
 use crate::machine_file::Validated;
 
 /// The error of docs/fidelity.md: [`error_of`] its table. A test compares the two.
-pub const FIDELITY: f64 = 1.30;
+pub(crate) const FIDELITY: f64 = 1.30;
 /// The share of pairs that the error covers.
 const COVERED: f64 = 0.95;
 /// The fewest pairs of configurations that an error can be told from: with fewer, the share that it
 /// covers would be the largest value.
-pub const FEWEST_PAIRS: usize = 20;
+pub(crate) const FEWEST_PAIRS: usize = 20;
 
 /// The error of ratios over several workloads: for each workload the real and the simulated seconds
 /// of each configuration. Gives the error as a factor of at least 1, and the number of pairs; `None`

@@ -29,7 +29,7 @@ pub(crate) fn fitting(header: &[String], rows: &[Vec<String>], width: Option<u16
 /// A table whose first `fixed` columns are repeated: those that do not fit into `width` characters beside
 /// them go to further tables below, so that no cell is broken. Cells after the fixed ones are aligned to
 /// the right.
-pub fn in_width(
+pub(crate) fn in_width(
     header: &[String],
     rows: &[Vec<String>],
     fixed: usize,

@@ -17,9 +17,10 @@
 //! assert_eq!(report.write(Form::Csv), "disk,mean_wait_us\nd0,1500.0\n");
 //! ```
 
-pub mod columns;
+mod columns;
 pub mod draw;
 mod html;
+mod markdown;
 pub mod markup;
 mod report;
 pub mod rows;
@@ -42,6 +43,8 @@ pub enum Form {
     Csv,
     /// A page of its own, with charts.
     Html,
+    /// A document, without charts.
+    Markdown,
 }
 
 impl Report {
@@ -52,6 +55,7 @@ impl Report {
             Form::Json => rows::json(&self.whole()),
             Form::Csv => rows::csv(&self.rows(), true),
             Form::Html => html::write(self),
+            Form::Markdown => markdown::write(self),
         }
     }
 }

@@ -23,7 +23,7 @@ pub fn charts(drawings: &[String]) -> String {
 }
 
 /// A table: its first row and its first column are headings. A cell may have several lines.
-pub fn table_of(rows: &[Vec<String>]) -> String {
+pub(crate) fn table_of(rows: &[Vec<String>]) -> String {
     let mut out = String::from("<table>");
     for (at, row) in rows.iter().enumerate() {
         out += "<tr>";

@@ -247,10 +247,6 @@ pub(crate) struct Compare {
     pub(crate) speed: Option<f64>,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Write a page that needs no network: the verdict, the settings, and charts of the measure, the
-    /// disk's time, latencies, the course of the runs, and the volumes at the end.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
     #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
     pub(crate) log: Option<Categories>,
     /// Print all figures too, a column for each configuration, and all settings with their defaults.
@@ -348,9 +344,6 @@ pub(crate) struct Volume {
     /// Print the table in Markdown, for a document, with the geometric mean over the workloads.
     #[arg(long, conflicts_with_all = ["format", "json"])]
     pub(crate) markdown: bool,
-    /// Write a page with charts to this file too.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
     /// Print the speed of the runs on standard error.
     #[arg(long)]
     pub(crate) speed: bool,
@@ -525,9 +518,6 @@ pub(crate) struct Bench {
     /// With --peers: bytes of the device.
     #[arg(long, default_value = "2G", requires = "peers", conflicts_with_all = NOT_PEERS)]
     pub(crate) size: Size,
-    /// Write a page with a chart for each benchmark to this file.
-    #[arg(long, value_name = "FILE", conflicts_with = "device")]
-    pub(crate) html: Option<PathBuf>,
     #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
     pub(crate) log: Option<Categories>,
     /// Measure the disk under this directory through a file of 64 MiB, with direct I/O, and print

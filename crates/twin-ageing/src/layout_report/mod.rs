@@ -7,7 +7,7 @@ mod for_real;
 mod history;
 mod report;
 
-pub use for_real::{OldForReal, SimulatedOld, old_for_real_table, shortest};
+pub use for_real::{OldForReal, SimulatedOld, old_for_real, shortest};
 pub use history::{Day, HistoryReport};
 
 use serde::Serialize;

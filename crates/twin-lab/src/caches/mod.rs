@@ -77,7 +77,7 @@ pub struct DeviceRow {
 
 impl Row {
     /// The share of accesses that were misses.
-    pub fn miss_ratio(&self) -> f64 {
+    pub(crate) fn miss_ratio(&self) -> f64 {
         self.misses as f64 / self.requests.max(1) as f64
     }
 }

@@ -9,7 +9,7 @@
 //!
 //! Contract: observers do not change a run. They add no task, no timer and no event to a simulation, so an
 //! observed run has the same digest and the same figures as one that is not. Nothing is called where no
-//! observer is switched on. Of intervals beyond [`MOST_INTERVALS`] only the sum over the run is kept.
+//! observer is switched on. Of intervals beyond `MOST_INTERVALS` only the sum over the run is kept.
 
 mod at_risk;
 mod bus;
@@ -38,8 +38,7 @@ use twin_sim::bus::Span;
 use twin_trace::Verb;
 
 pub use channel::{Observed, Over};
-pub use mounted::{LEAST_EVERY_NS, Mounted, Unseen};
-pub use panel::MOST_INTERVALS;
+pub use mounted::{Mounted, Unseen};
 pub(crate) use panel::Panel;
 pub use report::{Row, named_rows, rows, table};
 pub(crate) use report::{charts, parts};

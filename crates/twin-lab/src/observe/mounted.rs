@@ -18,7 +18,7 @@ use super::panel::Panel;
 use super::{Observed, Observing, Parts, Pool, Row};
 
 /// The shortest interval of which a mount reports figures, and the least time between looks at states.
-pub const LEAST_EVERY_NS: Nanos = 100 * MILLIS;
+pub(crate) const LEAST_EVERY_NS: Nanos = 100 * MILLIS;
 
 /// The observers that one asked for, at work.
 pub struct Mounted {

@@ -9,7 +9,7 @@ use super::channel::since;
 use super::{Observed, Observer, Observing, Parts, REGISTRY, Row};
 
 /// The most intervals of which figures are kept.
-pub const MOST_INTERVALS: usize = 10_000;
+pub(crate) const MOST_INTERVALS: usize = 10_000;
 
 /// Looks at states in an interval: one a second with the interval of the paper.
 const LOOKS: Nanos = 900;

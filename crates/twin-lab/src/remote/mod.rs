@@ -18,7 +18,8 @@ use twin_rt::{FixedMap, Rt};
 use twin_sim::network::{Network, NetworkStats};
 
 pub use link::{Answer, Link, Site, answers};
-pub use settings::{Remote, help, inner_of, keys, split};
+pub(crate) use settings::inner_of;
+pub use settings::{Remote, help, keys, split};
 
 /// The keys of simulated volumes' handles.
 pub const KEY: [u8; 16] = *b"twinfs simulated";

@@ -257,7 +257,7 @@ impl ServerFile {
     }
 
     /// The number of a file system's host.
-    pub fn host_of(&self, file_system: usize) -> usize {
+    pub(crate) fn host_of(&self, file_system: usize) -> usize {
         self.disks[self.file_systems[file_system].disk].host
     }
 }

@@ -1,10 +1,11 @@
 //! The report of `twinfs validate`: errors by workload and configuration, and whether the order is right.
 
-use std::fmt::Write;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
 use twin_lab::{MachineFile, Validated, error_of};
+use twin_report::table::fixed;
+use twin_report::{Part, Table, cells};
 
 use super::loads::Load;
 use super::run::{Pair, means};
@@ -138,7 +139,7 @@ impl Report {
     }
 
     /// A row for each workload and configuration: medians, and the smallest and largest value.
-    pub fn rows(&self) -> Vec<Value> {
+    fn rows(&self) -> Vec<Value> {
         let row = |load: &str, seen: bool, pair: &Pair| {
             let (real, simulated) = (range(&pair.real), range(&pair.simulated));
             json!({
@@ -157,102 +158,83 @@ impl Report {
         rows
     }
 
-    /// For the terminal.
-    pub fn text(&self) -> String {
-        let mut out = String::new();
-        for (name, about, seen, pairs) in &self.loads {
-            let mark = if *seen { "" } else { " (held out)" };
-            let _ = writeln!(out, "{name}: {about}{mark}");
-            for pair in pairs {
-                let _ = writeln!(
-                    out,
-                    "  {:<22} real {}  simulated {}  {:>6.1}%",
-                    pair.setup,
-                    spread(&pair.real),
-                    spread(&pair.simulated),
-                    (pair.ratio() - 1.0) * 100.0
-                );
-            }
-            for (verb, real, ours, count) in pairs.first().into_iter().flat_map(worthy) {
-                let _ = writeln!(
-                    out,
-                    "    {verb:<10} {count:>6} times: recorded {real:.1} us, simulated {ours:.1} us"
-                );
-            }
-        }
-        for (name, why) in &self.left_out {
-            let _ = writeln!(out, "{name}: left out: {why}");
-        }
+    /// The report: counts over the workloads, and a row for each workload and configuration.
+    pub fn report(&self) -> twin_report::Report {
+        let mut report = twin_report::Report::new("Fidelity");
+        report.on_page(HEAD);
+        report.on_page(self.conditions());
         for (title, seen) in TITLES {
-            let _ = writeln!(out, "{title}:");
-            for line in self.tally(seen).lines() {
-                let _ = writeln!(out, "  {line}");
-            }
+            report.on_terminal(format!("{title}:"));
+            report.on_page(Part::heading(title));
+            let lines: Vec<String> =
+                self.tally(seen).lines().iter().map(|line| format!("- {line}")).collect();
+            report.add(lines.join("\n"));
         }
-        if let Some(line) = self.against_each_other() {
-            let _ = writeln!(out, "{line}");
+        self.against_each_other().into_iter().for_each(|line| report.add(line));
+        report.on_page(Part::heading("All workloads"));
+        let about = self.loads.iter().map(|(name, about, ..)| format!("- {name}: {about}"));
+        report.add(about.collect::<Vec<_>>().join("\n"));
+        report.add(self.times());
+        report.add(
+            "Means of operations on the configuration that was recorded, in microseconds, where they \
+             took a tenth of the service time or more:",
+        );
+        report.add(self.means());
+        for (name, why) in &self.left_out {
+            report.add(format!("{name} was left out: {why}."));
         }
-        out.trim_end().into()
+        report.add_rows(self.rows());
+        report
     }
 
-    /// As a page of the documentation.
-    pub fn markdown(&self) -> String {
-        let mut out = String::from(HEAD);
-        for (key, value) in &self.machine.about {
-            // A path says nothing to others.
-            if key != "directory" {
-                let _ = writeln!(out, "- {key}: {value}");
-            }
-        }
-        let _ = writeln!(out, "- runs of each pair: {} (medians below)", self.runs);
-        for warning in &self.machine.warnings {
-            let _ = writeln!(out, "- noisy while it was measured: {warning}");
-        }
-        for (title, seen) in TITLES {
-            let _ = writeln!(out, "\n**{title}**\n");
-            for line in self.tally(seen).lines() {
-                let _ = writeln!(out, "- {line}");
-            }
-        }
-        if let Some(line) = self.against_each_other() {
-            let _ = writeln!(out, "\n{line}");
-        }
-        out += "\n| workload | configuration | real s (least to most) | simulated s | error |\n";
-        out += "|---|---|---|---|---|\n";
+    /// The machine and the runs.
+    fn conditions(&self) -> String {
+        // A path says nothing to others.
+        let about = self.machine.about.iter().filter(|(key, _)| *key != "directory");
+        let mut lines: Vec<String> =
+            about.map(|(key, value)| format!("- {key}: {value}")).collect();
+        lines.push(format!("- runs of each pair: {} (medians below)", self.runs));
+        let noisy = self.machine.warnings.iter();
+        lines.extend(noisy.map(|warning| format!("- noisy while it was measured: {warning}")));
+        lines.join("\n")
+    }
+
+    /// Real and simulated times.
+    fn times(&self) -> Table {
+        let columns =
+            ["workload", "configuration", "real s (least to most)", "simulated s", "error"];
+        let mut table = Table::new(columns, 2);
         for (name, _, seen, pairs) in &self.loads {
             let mark = if *seen { "" } else { " (held out)" };
             for pair in pairs {
-                let _ = writeln!(
-                    out,
-                    "| {name}{mark} | {} | {} | {} | {:+.0}% |",
-                    pair.setup,
-                    spread(&pair.real),
-                    spread(&pair.simulated),
-                    (pair.ratio() - 1.0) * 100.0
-                );
+                let error = format!("{:+.1}%", (pair.ratio() - 1.0) * 100.0);
+                let (real, simulated) = (spread(&pair.real), spread(&pair.simulated));
+                let name = format!("{name}{mark}");
+                table.push(cells![name, pair.setup, real, simulated, error]);
             }
         }
-        out += "\nMeans of operations on the configuration that was recorded, in microseconds:\n\n";
-        out += "| workload | operation | number | recorded | simulated |\n|---|---|---|---|---|\n";
+        table
+    }
+
+    /// Recorded and simulated means of operations.
+    fn means(&self) -> Table {
+        let mut table = Table::new(["workload", "operation", "number", "recorded", "simulated"], 2);
         for (name, _, _, pairs) in &self.loads {
             for (verb, real, ours, count) in pairs.first().into_iter().flat_map(worthy) {
-                let _ = writeln!(out, "| {name} | {verb} | {count} | {real:.1} | {ours:.1} |");
+                table.push(cells![*name, verb, count, fixed(real, 1), fixed(ours, 1)]);
             }
         }
-        for (name, why) in &self.left_out {
-            let _ = writeln!(out, "\n{name} was left out: {why}.");
-        }
-        out
+        table
     }
 }
 
 const TITLES: [(&str, bool); 2] =
     [("Workloads used while the models were built", true), ("Held out", false)];
 
-const HEAD: &str = "# Fidelity\n\nHow far simulations are from the machine that they simulate: real \
+const HEAD: &str = "How far simulations are from the machine that they simulate: real \
 workloads, recorded on a mount of the log, then run for real on each configuration and simulated from \
 the recording with a machine file of the same machine. The command `twinfs validate --markdown \
-docs/fidelity.md DIR` makes this page; yours will differ.\n\n";
+docs/fidelity.md DIR` makes this page; yours will differ.";
 
 /// Kinds of operations that took a tenth of the recorded service time or more.
 fn worthy(pair: &Pair) -> impl Iterator<Item = (&'static str, f64, f64, u64)> {

@@ -72,9 +72,6 @@ pub(crate) struct Cache {
     pub(crate) threads: Option<usize>,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Write a page with curves to this file too.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
     /// Print the speed of the runs on standard error.
     #[arg(long)]
     pub(crate) speed: bool,

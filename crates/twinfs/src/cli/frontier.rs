@@ -46,7 +46,4 @@ pub(crate) struct Frontier {
     pub(crate) speed: Option<f64>,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Write a page with the picture and all figures, which needs nothing else.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
 }

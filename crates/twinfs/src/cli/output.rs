@@ -1,5 +1,7 @@
 //! How results are printed: the same arguments for every command that prints some.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 /// The form of results on standard output.
@@ -32,6 +34,9 @@ pub(crate) struct Output {
     /// The same as --format json.
     #[arg(long, conflicts_with = "format")]
     json: bool,
+    /// Write the page to this file too. It needs no network and no script.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 impl Output {
@@ -45,8 +50,8 @@ impl Output {
         self.format() == Format::Table
     }
 
-    /// True if results are for people, and say in words what was found.
-    pub(crate) fn is_for_people(&self) -> bool {
-        matches!(self.format(), Format::Table | Format::Html)
+    /// True if a page is made.
+    pub(crate) fn has_page(&self) -> bool {
+        self.format() == Format::Html || self.html.is_some()
     }
 }

@@ -10,15 +10,14 @@ use twin_host::fuse::sync_file_system;
 use twin_host::{Undoing, absolute, remove_by_force};
 use twin_lab::{Config, Run};
 use twin_real::device_times;
+use twin_report::Report;
 
 use super::compare::tell_of_events;
-use super::files::Page;
 use super::progress::Progress;
 use super::start::Start;
 use super::time::real_clock;
-use super::{Failure, Interrupts, Outcome, print, runner, say, usage};
+use super::{Failure, Interrupts, Outcome, Printer, runner, say, usage};
 use crate::cli::Bench;
-use crate::rows;
 
 /// The default benchmarks: they take about a minute on a disk.
 const DEFAULT: &[&str] = &["small:files=2000", "large:mb=32", "sizes:size=64K,total=16M", "andrew"];
@@ -30,7 +29,7 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     }
     check_options(args)?;
     if let Some(dir) = &args.device {
-        return device(dir, args, interrupts);
+        return device(dir, Printer::of(&args.output, interrupts)?, interrupts);
     }
     if args.peers {
         return super::peers::run(args, interrupts);
@@ -49,7 +48,7 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     for text in texts {
         benches.extend(bench::parse(text).map_err(usage)?);
     }
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let bar = match args.log {
         Some(_) => Progress::hidden(),
         None => Progress::of("benchmarks", 1),
@@ -65,12 +64,12 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
         _ => None,
     });
     let report = bench::report(&rows, &names, &simulated.collect::<Vec<_>>());
-    print(&args.output, page_file, &report)?;
+    printer.print(&report)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Measures the device under a directory.
-fn device(dir: &Path, args: &Bench, interrupts: &Interrupts) -> Outcome {
+fn device(dir: &Path, mut printer: Printer, interrupts: &Interrupts) -> Outcome {
     let times = device_times::measure(&runner(interrupts)?, dir)?;
     let setting = times.setting();
     let row = serde_json::json!({
@@ -78,7 +77,9 @@ fn device(dir: &Path, args: &Bench, interrupts: &Interrupts) -> Outcome {
         "flush_us": times.flush_ns / 1000, "bytes_per_s": times.bytes_per_s,
         "ssd": setting,
     });
-    rows::print(&args.output, &[row], || Ok(format!("disk=ssd-sata,ssd={setting}")))?;
+    let text = format!("disk=ssd-sata,ssd={setting}");
+    let title = format!("The device under {}", dir.display());
+    printer.print(&Report::plain(title, text, [row]))?;
     Ok(ExitCode::SUCCESS)
 }
 

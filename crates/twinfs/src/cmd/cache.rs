@@ -10,10 +10,9 @@ use twin_lab::caches::{self, Accesses, Input, Loaded, Study, default_sizes, load
 use twin_sim::model;
 use twin_trace::{Reader, block, readers};
 
-use super::files::Page;
 use super::progress::Progress;
 use super::time::real_clock;
-use super::{Failure, Interrupts, Outcome, print, reading, say, usage};
+use super::{Failure, Interrupts, Outcome, Printer, reading, say, usage};
 use crate::cli::{Cache, ObjectRules};
 use crate::input::{Accessed, accesses_of};
 
@@ -23,7 +22,7 @@ pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let path = args.trace.as_deref().ok_or_else(|| usage("a trace is needed"))?;
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let loaded = read(path, args)?;
     reading::tell(path.display(), &loaded.reading);
     let code = told(path, args, &loaded)?;
@@ -47,7 +46,7 @@ pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let mut report = report(&name, &study, &rows);
     report.change_json(|row| reading::add_to(row, &reading));
-    print(&args.output, page_file, &report)?;
+    printer.print(&report)?;
     Ok(code)
 }
 

@@ -11,10 +11,11 @@ use twin_report::Report;
 use super::image::layout_of;
 use super::opening::device;
 use super::progress::Progress;
-use super::{Outcome, print};
+use super::{Interrupts, Outcome, Printer};
 use crate::cli::Check;
 
-pub(crate) fn run(args: &Check) -> Outcome {
+pub(crate) fn run(args: &Check, interrupts: &Interrupts) -> Outcome {
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let kind = layout_of(&args.image)?;
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let image = ImageOptions { read_only: !args.repair, ..ImageOptions::default() };
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &Check) -> Outcome {
         report.notes.push(skipped(kind.is_log()).into());
     }
     let title = format!("Check of {}", args.image.display());
-    print(&args.output, None, &Report::plain(title, words(args, &report), rows(args, &report)))?;
+    printer.print(&Report::plain(title, words(args, &report), rows(args, &report)))?;
     let is_sound = report.is_clean() || args.repair;
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

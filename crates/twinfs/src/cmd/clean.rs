@@ -9,14 +9,15 @@ use twin_settings::grammar;
 use super::image::must_be_log;
 use super::opening::{OpenOptions, Opened, open_volume, set_for_open};
 use super::progress::Progress;
-use super::{Outcome, print, usage};
+use super::{Interrupts, Outcome, Printer, usage};
 use crate::cli::Clean;
 use crate::size::Size;
 
 /// How often is looked how far it is.
 const LOOK_NS: u64 = 500 * twin_rt::MILLIS;
 
-pub(crate) fn run(args: &Clean) -> Outcome {
+pub(crate) fn run(args: &Clean, interrupts: &Interrupts) -> Outcome {
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let no_log = "it has no log that could be cleaned";
     let kind = must_be_log(&args.image, no_log)?;
     if !(0.0..=1.0).contains(&args.garbage) {
@@ -79,6 +80,6 @@ pub(crate) fn run(args: &Clean) -> Outcome {
         cleaned.clean_before,
         cleaned.clean_after
     );
-    print(&args.output, None, &Report::plain("Cleaning", text, [row]))?;
+    printer.print(&Report::plain("Cleaning", text, [row]))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,14 +11,14 @@ use twin_lab::{
     measurable, rank, rivals, settings_help, verdict, what_if, what_if_changes, workload_help,
 };
 use twin_real::replay::replay;
+use twin_report::Part;
 use twin_rt::Categories;
 
-use super::files::Page;
 use super::on;
 use super::progress::Progress;
 use super::start::Start;
 use super::workload::{Chosen, chosen};
-use super::{Failure, Interrupts, Outcome, print, reading, say, usage};
+use super::{Failure, Interrupts, Outcome, Printer, reading, say, usage};
 use crate::cli::{Compare, Pace};
 use crate::input::{Wanted, must_be};
 
@@ -47,7 +47,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     )?;
     let pace = Pace::of(args.pace, &workload, args.speed).map_err(usage)?;
     let targets = on::targets(&args.on)?;
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let (configs, mut not_run) = configs(args)?;
     let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
     measurable(measure, &configs).map_err(usage)?;
@@ -99,10 +99,10 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     for Figures { observed, config, .. } in &figures {
         report.add_rows(named_rows(observed, "config", config));
     }
-    print(&args.output, page_file, &report)?;
-    if !args.on.is_empty() && args.output.is_table() {
-        on::print(&measured, &figures)?;
+    if !measured.is_empty() {
+        report.add(Part::Lines(on::words(&measured, &figures)));
     }
+    printer.print(&report)?;
     let all_done = ending(&figures, &not_run) && !is_cut && measured.iter().all(on::is_whole);
     Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
@@ -118,7 +118,7 @@ fn check(args: &Compare) -> Result<(), Failure> {
     if args.shared.what_if && args.start.is_given() {
         return Err(usage("--what-if is for new volumes: leave --aged, --fill and --from out"));
     }
-    if args.shared.what_if && !args.output.is_for_people() && args.html.is_none() {
+    if args.shared.what_if && !args.output.is_table() && !args.output.has_page() {
         return Err(usage(
             "--what-if adds to the verdict, which --format json and csv do not have",
         ));

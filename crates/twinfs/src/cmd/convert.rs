@@ -16,13 +16,14 @@ use twin_trace::{Header, Outcome as Answer, Record, Source, TraceError, Traits, 
 use super::files::NewFile;
 use super::progress::Progress;
 use super::workload::{generated, of_file};
-use super::{Failure, Interrupts, Outcome, print, reading};
+use super::{Failure, Interrupts, Outcome, Printer, reading};
 use crate::cli::Convert;
 
 /// How many records are taken before it is looked whether to stop.
 const LOOK_EVERY: u64 = 4096;
 
 pub(crate) fn run(args: &Convert, interrupts: &Interrupts) -> Outcome {
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let (workload, name) = match (&args.trace, &args.workload) {
         (Some(path), _) => {
             (of_file(path, args.trace_format.as_deref())?, path.display().to_string())
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &Convert, interrupts: &Interrupts) -> Outcome {
             reading::add_to(row, &reading);
         }
     });
-    print(&args.output, None, &report)?;
+    printer.print(&report)?;
     Ok(if damage.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 

@@ -18,7 +18,7 @@ use super::compare::machine_file;
 use super::image::layout_of;
 use super::progress::Progress;
 use super::workload::of_file;
-use super::{Failure, Outcome, print, usage};
+use super::{Failure, Interrupts, Outcome, Printer, usage};
 use crate::cli::{Forecast, Pace};
 use twin_mount::client::{FrozenVolume, MountClient};
 
@@ -37,7 +37,8 @@ struct State {
     cache_bytes: Option<u64>,
 }
 
-pub(crate) fn run(args: &Forecast) -> Outcome {
+pub(crate) fn run(args: &Forecast, interrupts: &Interrupts) -> Outcome {
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let last_ns = args.last.as_deref().map(|text| nanos(text, twin_rt::SECS)).transpose();
     let last_ns = last_ns.map_err(|error| usage(format!("--last: {error}")))?;
     let state = state(args)?;
@@ -57,7 +58,7 @@ pub(crate) fn run(args: &Forecast) -> Outcome {
         }
     }
     let outlook = Outlook { now: &now, tried: &tried, told: &told };
-    print(&args.output, None, &outlook.report(&Trust::of([&base])))?;
+    printer.print(&outlook.report(&Trust::of([&base])))?;
     Ok(if now.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

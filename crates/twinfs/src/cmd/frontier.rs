@@ -7,11 +7,10 @@ use twin_lab::frontier::{FrontierPoint, Study, choices, frontier, report};
 use twin_lab::{Config, Run};
 use twin_settings::value::nanos;
 
-use super::files::Page;
 use super::progress::Progress;
 use super::start::Start;
 use super::workload::{Chosen, chosen};
-use super::{Failure, Interrupts, Outcome, print, usage};
+use super::{Failure, Interrupts, Outcome, Printer, usage};
 use crate::cli::{Frontier, Pace};
 
 pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
@@ -25,7 +24,7 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
     let ages = ages.map_err(|error| usage(format!("--ages: {error}")))?;
     let choices = choices(&args.policies, &ages).map_err(usage)?;
     let workloads = workloads(args)?;
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let operations: u64 = workloads.iter().map(|(_, chosen)| chosen.operations).sum();
     let bar = Progress::of("operations simulated", choices.len() as u64 * operations);
     let run = Run { steps: Some(bar.steps()), ..run };
@@ -49,7 +48,7 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
     }
     bar.finish();
     all_done &= points.iter().all(is_whole);
-    print(&args.output, page_file, &report(&points))?;
+    printer.print(&report(&points))?;
     Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -12,7 +12,7 @@ use twin_trace::{Reading, Writer, readers};
 
 use super::files::NewFile;
 use super::progress::Progress;
-use super::{Failure, Interrupts, Outcome, print, reading};
+use super::{Failure, Interrupts, Outcome, Printer, reading};
 use crate::cli::Gather;
 use crate::input::{Wanted, must_be};
 
@@ -26,6 +26,7 @@ const MADE_UP: [&str; 3] = [OPENS, BEFORE, NAMELESS];
 const LOOK_EVERY: u64 = 4096;
 
 pub(crate) fn run(args: &Gather, interrupts: &Interrupts) -> Outcome {
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let input = opened(&args.capture)?;
     let new = args.to.as_deref().map(|path| NewFile::make(path, interrupts)).transpose()?;
     let (gathered, ending) = gathered(args, input, interrupts)?;
@@ -38,13 +39,13 @@ pub(crate) fn run(args: &Gather, interrupts: &Interrupts) -> Outcome {
     }
     if let Some(new) = new {
         if gathered.exchanges.is_empty() {
-            print(&args.output, None, &report(&name.to_string(), &rows))?;
+            printer.print(&report(&name.to_string(), &rows))?;
             return Err(empty(&gathered, &name.to_string()));
         }
         rows.extend(written(args, &gathered, new)?);
     }
     reading::tell(&name, &reading_of(&rows));
-    print(&args.output, None, &report(&name.to_string(), &rows))?;
+    printer.print(&report(&name.to_string(), &rows))?;
     Ok(exit)
 }
 

@@ -9,12 +9,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use twin_bench::{self as bench, Target, ratios};
-use twin_host::{Page, absolute, real_clock};
+use twin_host::{absolute, real_clock};
 use twin_real::choose;
 use twin_real::peers::{BareDevice, Peer, Turns};
 
 use super::progress::Progress;
-use super::{Interrupts, Outcome, print, runner, usage};
+use super::{Interrupts, Outcome, Printer, runner, usage};
 use crate::cli::Bench;
 use crate::size::Size;
 
@@ -55,7 +55,7 @@ pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     for (name, tool) in &missing {
         eprintln!("twinfs: without {name}: {tool} is not installed");
     }
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let turns = Turns::make(&runner(interrupts)?, &base, args.size.0)?;
     let mut targets: Vec<Target> = Vec::new();
     let mut tried = Vec::new();
@@ -74,7 +74,7 @@ pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     let names: Vec<String> = targets.iter().map(Target::name).collect();
     let mut report = bench::report(&rows, &names, &[]);
     report.add(ratios(&rows, &names, 0));
-    print(&args.output, page_file, &report)?;
+    printer.print(&report)?;
     for peer in &tried {
         for failure in peer.failures() {
             eprintln!("twinfs: {failure}");

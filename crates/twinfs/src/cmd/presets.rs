@@ -6,10 +6,10 @@ use twin_lab::{Preset, presets, settings_help};
 use twin_report::Report;
 use twin_settings::SettingsError;
 
-use super::{Outcome, print, say, usage};
+use super::{Interrupts, Outcome, Printer, say, usage};
 use crate::cli::Presets;
 
-pub(crate) fn run(args: &Presets) -> Outcome {
+pub(crate) fn run(args: &Presets, interrupts: &Interrupts) -> Outcome {
     if args.keys {
         say(settings_help().trim_end())?;
         return Ok(ExitCode::SUCCESS);
@@ -38,6 +38,6 @@ pub(crate) fn run(args: &Presets) -> Outcome {
         format!("{name}: {about}\n    from: {source}\n    sets: {base}{sets}")
     };
     let text = chosen.iter().map(one).collect::<Vec<_>>().join("\n");
-    print(&args.output, None, &Report::plain("Presets", text, objects))?;
+    Printer::of(&args.output, interrupts)?.print(&Report::plain("Presets", text, objects))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,15 +8,14 @@ use twin_lab::server::{
     Does, Fit, PRESETS, ServerFigures, ServerFile, fit, preset, report, simulate_server,
 };
 
-use super::files::Page;
 use super::progress::Progress;
 use super::workload::chosen;
-use super::{Failure, Interrupts, Outcome, print, usage};
+use super::{Failure, Interrupts, Outcome, Printer, usage};
 use crate::cli::Compare;
 
 pub(super) fn run(args: &Compare, file: &Path, interrupts: &Interrupts) -> Outcome {
     let server = read(file)?;
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let observing = args.observe.observing().map_err(usage)?;
     let (mut workloads, mut operations, mut is_cut) = (Vec::new(), 0, false);
     for client in &server.clients {
@@ -42,7 +41,7 @@ pub(super) fn run(args: &Compare, file: &Path, interrupts: &Interrupts) -> Outco
     let figures = figures.map_err(|error| format!("{}: {error}", file.display()))?;
     let figures = ServerFigures { fits: all_fits(&workloads)?, ..figures };
     let report = report(&file.display().to_string(), &server, &figures, args.details);
-    print(&args.output, page_file, &report)?;
+    printer.print(&report)?;
     let failed = figures.whole.failed;
     if failed > 0 {
         eprintln!(

@@ -10,28 +10,29 @@ use twin_report::Report;
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
 use super::progress::Progress;
-use super::{Outcome, print, usage};
-use crate::cli::{Format, Stat};
+use super::{Interrupts, Outcome, Printer, usage};
+use crate::cli::Stat;
 use crate::size::Size;
 use twin_mount::answers::Question;
 use twin_mount::client::MountClient;
 
-pub(crate) fn run(args: &Stat) -> Outcome {
+pub(crate) fn run(args: &Stat, interrupts: &Interrupts) -> Outcome {
     if args.times.is_some() && args.watch.is_none() && !args.observe.is_on() {
         return Err(usage("--times is for --watch and --observe"));
     }
     let goes_on = args.watch.is_some() || args.observe.is_on();
-    if goes_on && args.times.is_none() && args.output.format() == Format::Html {
-        return Err(usage("a page is written at the end: --format html needs --times"));
+    if goes_on && args.times.is_none() && args.output.has_page() {
+        return Err(usage("a page is written at the end: it needs --times"));
     }
+    let mut printer = Printer::of(&args.output, interrupts)?;
     if args.observe.is_on() {
-        return super::stat_observe::run(args);
+        return super::stat_observe::run(args, printer);
     }
     if let Some(seconds) = args.watch {
-        return super::stat_watch::run(args, seconds);
+        return super::stat_watch::run(args, seconds, printer);
     }
     if args.image.is_dir() {
-        return of_mount(args);
+        return of_mount(args, printer);
     }
     let kind = layout_of(&args.image)?;
     let options = OpenOptions {
@@ -72,12 +73,12 @@ pub(crate) fn run(args: &Stat) -> Outcome {
         None => "state            unmounted properly, or nothing to recover".into(),
     };
     let title = format!("The volume in {}", args.image.display());
-    print(&args.output, None, &Report::plain(title, text, [row]))?;
+    printer.print(&Report::plain(title, text, [row]))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What is known of a mount: from outside, and from itself if it answers.
-fn of_mount(args: &Stat) -> Outcome {
+fn of_mount(args: &Stat, mut printer: Printer) -> Outcome {
     let dir = &args.image;
     let usage = twin_host::fuse::daemon_usage(dir).map_err(|e| e.to_string())?;
     let space = rustix::fs::statvfs(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
@@ -126,6 +127,6 @@ fn of_mount(args: &Stat) -> Outcome {
         Size(size)
     );
     let title = format!("The mount at {}", dir.display());
-    print(&args.output, None, &Report::plain(title, text, [row]))?;
+    printer.print(&Report::plain(title, text, [row]))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -13,7 +13,7 @@ use twin_report::rows::csv;
 use twin_report::{Form, Report, value};
 
 use super::terminal::terminal_width;
-use super::{Outcome, print, say_to_reader, usage};
+use super::{Outcome, Printer, say_to_reader, usage};
 use crate::cli::{Format, Stat};
 use twin_mount::answers::Question;
 use twin_mount::client::MountClient;
@@ -21,7 +21,7 @@ use twin_mount::client::MountClient;
 /// The interval if none is given.
 const EVERY_NS: u64 = 10 * twin_rt::SECS;
 
-pub(super) fn run(args: &Stat) -> Outcome {
+pub(super) fn run(args: &Stat, mut printer: Printer) -> Outcome {
     let dir = args.image.display();
     let Some(observing) = args.observe.observing(EVERY_NS).map_err(usage)? else {
         return Err("no observer is named".into());
@@ -33,24 +33,25 @@ pub(super) fn run(args: &Stat) -> Outcome {
     let (begun, _) = mount.ask(Question::Observe { names, every_ns: observing.every_ns })?;
     let title = format!("Observed of the mount at {dir}");
     let (format, page) = (args.output.format(), Report::new(title));
-    let mut printer = Printer { format, has_names: false, page };
-    if !printer.unseen(&begun["unseen"])? {
+    let mut lines = Lines { format, has_names: false, page };
+    if !lines.unseen(&begun["unseen"])? {
         return Ok(ExitCode::SUCCESS);
     }
     let mut left = args.times.unwrap_or(u64::MAX);
     while left > 0 {
         pause(observing.every_ns);
         let Ok(answer) = mount.ask(Question::Intervals) else { break };
-        if !printer.rows(&rows_of(answer)?)? {
+        if !lines.rows(&rows_of(answer)?)? {
             return Ok(ExitCode::SUCCESS);
         }
         left -= 1;
     }
     if let Ok(answer) = mount.ask(Question::Observed) {
-        printer.rows(&rows_of(answer)?)?;
+        lines.rows(&rows_of(answer)?)?;
     }
-    if printer.format == Format::Html {
-        print(&args.output, None, &printer.page)?;
+    match format {
+        Format::Html => printer.print(&lines.page)?,
+        _ => printer.write_page(&lines.page)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -61,14 +62,14 @@ fn rows_of((mut answer, _): (Value, Vec<u8>)) -> Result<Vec<Row>, String> {
 }
 
 /// Prints what a mount tells.
-struct Printer {
+struct Lines {
     format: Format,
     has_names: bool,
     /// All that was told, for a page at the end.
     page: Report,
 }
 
-impl Printer {
+impl Lines {
     /// Prints what is not seen. Returns false if the reader has gone.
     fn unseen(&mut self, all: &Value) -> Result<bool, String> {
         for one in all.as_array().into_iter().flatten() {
@@ -96,16 +97,14 @@ impl Printer {
 
     /// Prints rows: of one or more intervals, or of the whole. Returns false if the reader has gone.
     fn rows(&mut self, rows: &[Row]) -> Result<bool, String> {
+        add(&mut self.page, rows);
         let text = match self.format {
             Format::Table => {
                 let mut report = Report::new("");
                 add(&mut report, rows);
                 format!("{}\n", report.write(Form::Terminal(terminal_width())))
             }
-            Format::Html => {
-                add(&mut self.page, rows);
-                String::new()
-            }
+            Format::Html => String::new(),
             Format::Json => {
                 let lines: Vec<String> = rows.iter().map(|row| value(row).to_string()).collect();
                 lines.join("\n")

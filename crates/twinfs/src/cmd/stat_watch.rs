@@ -11,13 +11,13 @@ use twin_fs::write_cost;
 use twin_report::Report;
 use twin_report::rows::csv;
 
-use super::{Outcome, print, say_to_reader};
+use super::{Outcome, Printer, say_to_reader};
 use crate::cli::{Format, Stat};
 use crate::size::Size;
 use twin_mount::answers::Question;
 use twin_mount::client::MountClient;
 
-pub(super) fn run(args: &Stat, seconds: u32) -> Outcome {
+pub(super) fn run(args: &Stat, seconds: u32, mut printer: Printer) -> Outcome {
     let dir = args.image.display();
     let mount = MountClient::at(&args.image)?.ok_or_else(|| {
         format!("{dir}: --watch is for a mount, and no volume of twinfs is mounted there")
@@ -30,23 +30,25 @@ pub(super) fn run(args: &Stat, seconds: u32) -> Outcome {
         pause(seconds);
         let Ok((now, _)) = mount.ask(Question::Figures) else { break };
         let row = since(&before, &now);
+        lines.extend(args.output.has_page().then(|| words(&row)));
         let text = match args.output.format() {
             Format::Table => words(&row),
             Format::Json => row.to_string(),
             Format::Csv => csv(&[row], is_first).trim_end().to_owned(),
-            Format::Html => {
-                lines.push(words(&row));
-                String::new()
-            }
+            Format::Html => String::new(),
         };
         if !text.is_empty() && !say_to_reader(text)? {
             break;
         }
         (before, is_first, left) = (now, false, left - 1);
     }
-    if !lines.is_empty() {
+    if args.output.has_page() {
         let title = format!("The mount at {dir}, every {seconds} s");
-        print(&args.output, None, &Report::plain(title, lines.join("\n"), [(); 0]))?;
+        let report = Report::plain(title, lines.join("\n"), [(); 0]);
+        match args.output.format() {
+            Format::Html => printer.print(&report)?,
+            _ => printer.write_page(&report)?,
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -9,13 +9,11 @@ use twin_clean::{placement, victim};
 use twin_lab::volume::{
     Input, Study, every, full_table, gaps, list, markdown, read_trace, report, rivals, run_all,
 };
-use twin_report::Form;
 use twin_trace::Reading;
 
-use super::files::Page;
 use super::progress::Progress;
 use super::time::real_clock;
-use super::{Failure, Interrupts, Outcome, print, reading, say, usage};
+use super::{Failure, Interrupts, Outcome, Printer, reading, say, usage};
 use crate::cli::Volume;
 use crate::input::{Wanted, must_be};
 
@@ -42,7 +40,7 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
         open_segments: args.open_segments,
     };
     let runs = study.runs().map_err(usage)?;
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let writes = runs.iter().map(|(_, run)| run.writes()).sum();
     let bar = Progress::of("blocks written", writes);
     let clock = real_clock();
@@ -65,9 +63,9 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
         }
     });
     match (args.rivals, args.markdown) {
-        (false, false) => print(&args.output, page_file, &report)?,
+        (false, false) => printer.print(&report)?,
         (is_of_gaps, _) => {
-            page_file.map_or(Ok(()), |page| page.write(&report.write(Form::Html)))?;
+            printer.write_page(&report)?;
             say(if is_of_gaps { gaps(&rows) } else { markdown(&rows) })?;
         }
     }
