@@ -11,17 +11,18 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::e2e;
 use crate::totals::Totals;
 
 /// The tallies of the papers, a line each.
 const GOLDEN: &str = "crates/twin-papers/golden/tally.txt";
 
 pub(crate) fn run(root: &Path) -> Result<Totals, String> {
-    let program = e2e::build(root)?;
     println!("running the claims, then each wrong model: some minutes");
-    let output = Command::new(program)
-        .args(["reproduce", "--wrong", "--format", "json"])
+    let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+    let output = Command::new(cargo)
+        .args(["run", "--quiet", "--release", "--locked", "-p", "twin-papers", "--"])
+        .args(["--wrong", "--format", "json"])
+        .current_dir(root)
         .stderr(Stdio::inherit())
         .output()
         .map_err(|error| format!("twinfs reproduce: {error}"))?;

@@ -1,28 +1,31 @@
 //! All that was chosen with the answer in view, and all that 4.4BSD's source settles.
 //!
 //! Contract: whatever a reproduction sets that its paper does not publish is declared here: the
-//! numbers that were fitted ([`Standing::Fitted`]), the readings that nothing settles
-//! ([`Standing::Chosen`]), and the behaviours that the source of 4.4BSD settles
-//! ([`Standing::Settled`], with file and function, as in the history of the Computer Systems
+//! numbers that were fitted ([`Basis::Fitted`]), the readings that nothing settles
+//! ([`Basis::Chosen`]), and the behaviours that the source of 4.4BSD settles
+//! ([`Basis::Settled`], with file and function, as in the history of the Computer Systems
 //! Research Group). Every declaration that runs can show has the run without it:
 //! `twinfs reproduce --without NAME` judges the paper so, and `--choices` prints the scores with
 //! and without each. No score is written here.
 //!
-//! Five constants are fitted to the table of 1994 alone ([`super::clc`]); the claims of 1995 are
-//! judged with the same values. The search is in [`super::fit`], which also fits them to half of
+//! Five constants are fitted to the table of 1994 alone ([`crate::clc`]); the claims of 1995 are
+//! judged with the same values. The search is in [`crate::fit`], which also fits them to half of
 //! the table (`--cross-validate`); [`sensitivity`] measures the effect of 5% of each.
 
 use twin_trace::nfs::Pauses;
 
-use super::Told;
-use super::variation::{Layout, OtherServer, Variation, bsd, on, on_bsd, with};
-use super::{Need, Paper, clc, run_all};
+use crate::clc;
+use crate::need::Need;
+use crate::paper::Paper;
+use crate::progress::Progress;
+use crate::results::run_all;
+use crate::variation::{Layout, OtherServer, Variation, bsd, on, on_bsd, with};
 use twin_bench::BenchFailure;
 use twin_lab::FITTED_TO_1994;
 
 /// What a declaration is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Basis {
     /// A number that was set with some published result in view.
     Fitted,
     /// A reading or an assumption that no source settles.
@@ -31,13 +34,13 @@ pub enum Standing {
     Settled,
 }
 
-impl Standing {
+impl Basis {
     /// Its name in reports.
     pub fn name(self) -> &'static str {
         match self {
-            Standing::Fitted => "fitted",
-            Standing::Chosen => "chosen",
-            Standing::Settled => "settled",
+            Basis::Fitted => "fitted",
+            Basis::Chosen => "chosen",
+            Basis::Settled => "settled",
         }
     }
 }
@@ -56,7 +59,7 @@ pub struct Choice {
     /// What is published about it, or the file and function that settle it.
     pub source: &'static str,
     /// What the declaration is.
-    pub standing: Standing,
+    pub basis: Basis,
     /// The papers whose results depend on it.
     pub papers: &'static [Paper],
     /// The number of numbers that it sets.
@@ -117,7 +120,7 @@ const CP: &[Paper] = &[Paper::Cp];
 
 /// The fields of a declaration of one number, or of none, that has the usual form.
 macro_rules! choice {
-    ($standing:ident, $numbers:literal, $papers:ident, $name:literal, $what:literal, $value:expr,
+    ($basis:ident, $numbers:literal, $papers:ident, $name:literal, $what:literal, $value:expr,
      $reason:literal, $source:literal, instead $instead:literal, $without:expr) => {
         Choice {
             name: $name,
@@ -125,7 +128,7 @@ macro_rules! choice {
             value: $value,
             reason: $reason,
             source: $source,
-            standing: Standing::$standing,
+            basis: Basis::$basis,
             papers: $papers,
             numbers: $numbers,
             instead: $instead,
@@ -485,7 +488,7 @@ pub fn all() -> impl Iterator<Item = &'static Choice> {
 /// The first run that fails.
 pub fn sensitivity(
     threads: usize,
-    told: &Told,
+    progress: &Progress,
 ) -> Result<Vec<(&'static Fitted, [clc::Score; 2])>, BenchFailure> {
     let variant = |need: &Need, f: &Fitted, factor: f64| {
         with(need, &format!("{}={}", f.key, (f.times)(factor)))
@@ -496,7 +499,7 @@ pub fn sensitivity(
             needs.extend(clc::needs().iter().map(|n| variant(n, f, factor)));
         }
     }
-    let results = run_all(needs, threads, told)?;
+    let results = run_all(needs, threads, progress)?;
     let score = |f: &Fitted, factor: f64| {
         let cells = clc::cells_of(&results, |need| variant(&need, f, factor));
         clc::score(cells.iter())
@@ -506,8 +509,8 @@ pub fn sensitivity(
 
 #[cfg(test)]
 mod tests {
-    use super::super::claims;
     use super::*;
+    use crate::claims::claims;
 
     #[test]
     fn the_texts_of_the_constants_are_their_values() {
@@ -530,7 +533,7 @@ mod tests {
                 let changed: Vec<Need> =
                     changed.filter(|(n, without)| *n != without).map(|(_, w)| w).collect();
                 let of_servers = choice.without.pauses != Pauses::Sessions
-                    || super::super::cut_and_paste::changes(&choice.without);
+                    || crate::studies::days::changes(&choice.without);
                 assert!(of_servers || !changed.is_empty(), "{} {paper:?}", choice.name);
                 for need in changed {
                     twin_lab::Config::parse(&need.config).unwrap();

@@ -11,7 +11,8 @@
 //! impossible if fsync waits for the medium. 4.4BSD's does, and so does ours; [`lazy`] is the run in
 //! which it does not wait.
 
-use super::{Need, Results};
+use crate::need::Need;
+use crate::results::Results;
 use twin_bench::sweep_sizes;
 
 /// The two file systems.

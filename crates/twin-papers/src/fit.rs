@@ -3,11 +3,11 @@
 //! Contract: the search takes the best of some starts, the published values (or none) among them,
 //! changes one constant at a time by shrinking steps, and keeps a change that reduces the sum of the errors of the chosen cells. It is deterministic: the same cells give the same constants.
 
-use super::Told;
-use super::choices::FITTED;
-use super::clc::{self, Cell, Score, System};
-use super::run_all;
-use super::variation::with;
+use crate::choices::FITTED;
+use crate::clc::{self, Cell, Score, System};
+use crate::progress::{Progress, silent};
+use crate::results::run_all;
+use crate::variation::with;
 use twin_bench::BenchFailure;
 
 /// The starts, the first step and the smallest step of each search, in the order of [`FITTED`]. The
@@ -121,7 +121,7 @@ fn run_half(half: Half, settings: &str, threads: usize) -> Result<Vec<Cell>, Ben
             needs.push(with(&clc::need(clc::config(system), kb), settings));
         }
     }
-    let results = run_all(needs, threads, &super::untold())?;
+    let results = run_all(needs, threads, &silent())?;
     let mut cells = clc::cells_of(&results, |need| with(&need, settings));
     cells.retain(|c| half.has(c.file_kb, c.system));
     Ok(cells)
@@ -145,12 +145,12 @@ fn badness(cells: &[Cell]) -> f64 {
 ///
 /// # Errors
 /// The first run that fails.
-pub fn fit(half: Half, threads: usize, told: &Told) -> Result<String, BenchFailure> {
+pub fn fit(half: Half, threads: usize, progress: &Progress) -> Result<String, BenchFailure> {
     let (mut tried, mut best, mut values) = (0, f64::INFINITY, [0.0; 5]);
     for start in starts() {
         let found = badness(&run_half(half, &settings(&start), threads)?);
         tried += 1;
-        told(tried, tried + 40);
+        progress(tried, tried + 40);
         if found < best {
             (best, values) = (found, start);
         }
@@ -167,7 +167,7 @@ pub fn fit(half: Half, threads: usize, told: &Told) -> Result<String, BenchFailu
                 }
                 let found = badness(&run_half(half, &settings(&next), threads)?);
                 tried += 1;
-                told(tried, tried + 20);
+                progress(tried, tried + 20);
                 if found < best * 0.999 {
                     (best, values, better) = (found, next, true);
                     break;

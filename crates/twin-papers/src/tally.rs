@@ -1,13 +1,15 @@
 //! The tally of a paper: how many of its independent checks hold, in one line.
 
-use super::choices::{self, Standing};
-use super::{Judged, Kind, Paper};
+use crate::check::Kind;
+use crate::choices::{self, Basis};
+use crate::claim::Judged;
+use crate::paper::Paper;
 
 impl Paper {
     /// The number of numbers behind its checks that were set with some result in view.
     pub fn free_numbers(self) -> usize {
         let of_paper = choices::all().filter(|c| c.papers.contains(&self));
-        of_paper.map(|c| if c.standing == Standing::Fitted { c.numbers } else { 0 }).sum()
+        of_paper.map(|c| if c.basis == Basis::Fitted { c.numbers } else { 0 }).sum()
     }
 }
 
@@ -73,8 +75,9 @@ pub fn tally(judged: &[Judged]) -> Vec<Tally> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Check, Expect, claims};
     use super::*;
+    use crate::check::{Check, Expect};
+    use crate::claims::claims;
 
     #[test]
     fn only_independent_checks_are_counted_by_paper() {

@@ -1,10 +1,10 @@
 //! Variations of the models: the same runs with something changed, for two purposes. A choice is
-//! taken back, to see what it is worth ([`super::choices`]); a mistake is planted, to see that a
-//! check finds it ([`super::wrong`]).
+//! taken back, to see what it is worth ([`crate::choices`]); a mistake is planted, to see that a
+//! check finds it ([`crate::wrong`]).
 
 use twin_trace::nfs::Pauses;
 
-use super::Need;
+use crate::need::Need;
 
 /// A change of the runs behind the claims.
 #[derive(Clone, Copy, Debug)]
@@ -65,14 +65,14 @@ impl Variation {
     }
 
     /// Whether it changes the studies of file servers.
-    pub(super) fn changes_servers(&self) -> bool {
+    pub(crate) fn changes_servers(&self) -> bool {
         self.pauses != Pauses::Sessions || self.never_cleans
     }
 }
 
 /// The layout of a configuration of the BSD machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Layout {
+pub(crate) enum Layout {
     /// The log.
     Lfs,
     /// The clustered file system.
@@ -80,7 +80,7 @@ pub(super) enum Layout {
 }
 
 /// The layout of a configuration, if it is one of the BSD machine of 1994 and 1995.
-pub(super) fn bsd(config: &str) -> Option<Layout> {
+pub(crate) fn bsd(config: &str) -> Option<Layout> {
     match config.split(':').next()? {
         "bsd-lfs" | "bsd-lfs-1994" => Some(Layout::Lfs),
         "efs" | "efs-async" | "ffs-m1r2" | "ffs-m8r2" | "ffs-m8r0" => Some(Layout::Ffs),
@@ -89,18 +89,18 @@ pub(super) fn bsd(config: &str) -> Option<Layout> {
 }
 
 /// The same run with settings after those that it has. Later settings win.
-pub(super) fn with(need: &Need, settings: &str) -> Need {
+pub(crate) fn with(need: &Need, settings: &str) -> Need {
     let between = if need.config.contains(':') { ',' } else { ':' };
     Need::new(format!("{}{between}{settings}", need.config), need.bench.clone())
 }
 
 /// The run with these settings if it is one of the BSD machine.
-pub(super) fn on_bsd(need: &Need, settings: &str) -> Need {
+pub(crate) fn on_bsd(need: &Need, settings: &str) -> Need {
     bsd(&need.config).map_or_else(|| need.clone(), |_| with(need, settings))
 }
 
 /// The run with these settings if it is one of the BSD machine with this layout.
-pub(super) fn on(layout: Layout, need: &Need, settings: &str) -> Need {
+pub(crate) fn on(layout: Layout, need: &Need, settings: &str) -> Need {
     if bsd(&need.config) == Some(layout) { with(need, settings) } else { need.clone() }
 }
 

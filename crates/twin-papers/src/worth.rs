@@ -3,9 +3,14 @@
 //! Contract: a choice without which some run fails costs only its own figures; the others are
 //! reported.
 
-use super::Told;
-use super::choices::{self, Choice};
-use super::{Claim, Paper, Results, Tally, clc, tally};
+use crate::choices::{self, Choice};
+use crate::claim::Claim;
+use crate::clc;
+use crate::paper::Paper;
+use crate::progress::Progress;
+use crate::reproduce::{judge, judge_varied, of_papers};
+use crate::results::{Results, run_watched};
+use crate::tally::{Tally, tally};
 use twin_bench::BenchFailure;
 
 /// The tallies of the papers that depend on a choice, with and without it.
@@ -33,16 +38,16 @@ pub fn worths(
     claims: &[&'static Claim],
     results: &Results,
     threads: usize,
-    told: &Told,
+    progress: &Progress,
 ) -> Vec<Worth> {
     let mut all = Vec::new();
     for choice in choices::all() {
-        let claims = super::of_papers(claims, choice.papers);
+        let claims = of_papers(claims, choice.papers);
         if claims.is_empty() {
             continue;
         }
-        let with = tally(&super::judge(&claims, results));
-        let run = || without(choice, &claims, results, threads, told);
+        let with = tally(&judge(&claims, results));
+        let run = || without(choice, &claims, results, threads, progress);
         all.push(Worth { choice, with, without: choice.has_run().then(run) });
     }
     all
@@ -54,16 +59,16 @@ fn without(
     claims: &[&'static Claim],
     results: &Results,
     threads: usize,
-    told: &Told,
+    progress: &Progress,
 ) -> Result<Without, BenchFailure> {
     let run = &choice.without;
-    let tallies = tally(&super::judge_varied(claims, results, run, threads, told)?);
+    let tallies = tally(&judge_varied(claims, results, run, threads, progress)?);
     let mut of_table = clc::needs().into_iter().filter(|need| results.phases.contains_key(need));
     let changed = of_table.any(|need| (run.run)(&need) != need);
     let score = |results: &Results| clc::score(clc::cells(results).iter());
     let table = match choice.papers.contains(&Paper::Clc) && changed {
         true => {
-            let other = super::run_watched(clc::needs(), &[], run, threads, told)?;
+            let other = run_watched(clc::needs(), &[], run, threads, progress)?;
             Some([score(results), score(&other)])
         }
         false => None,
@@ -75,8 +80,8 @@ fn without(
 pub fn text(worths: &[Worth]) -> String {
     let mut out = String::new();
     for Worth { choice, with, without } in worths {
-        let Choice { name, what, value, reason, source, standing, instead, .. } = choice;
-        out += &format!("{name} ({}): {what}: {value}\n", standing.name());
+        let Choice { name, what, value, reason, source, basis, instead, .. } = choice;
+        out += &format!("{name} ({}): {what}: {value}\n", basis.name());
         if !reason.is_empty() {
             out += &format!("  {reason}\n");
         }

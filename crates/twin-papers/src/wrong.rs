@@ -6,8 +6,14 @@
 
 use twin_trace::nfs::Pauses;
 
-use super::variation::{Layout, OtherAgeing, OtherServer, Variation, bsd, on, on_bsd, with};
-use super::{Check, Claim, Need, Paper, Results, STEPS, Told};
+use crate::check::Check;
+use crate::claim::Claim;
+use crate::need::Need;
+use crate::paper::Paper;
+use crate::progress::{Progress, STEPS, part_of};
+use crate::reproduce::{judge, judge_varied, of_papers};
+use crate::results::Results;
+use crate::variation::{Layout, OtherAgeing, OtherServer, Variation, bsd, on, on_bsd, with};
 use twin_bench::BenchFailure;
 
 /// A model with a mistake planted.
@@ -149,16 +155,16 @@ pub fn plant(
     claims: &[&'static Claim],
     right: &Results,
     threads: usize,
-    told: &Told,
+    progress: &Progress,
 ) -> Result<Vec<Found>, BenchFailure> {
     let mut all = Vec::new();
-    let concerned = |wrong: &&Wrong| !super::of_papers(claims, wrong.papers).is_empty();
+    let concerned = |wrong: &&Wrong| !of_papers(claims, wrong.papers).is_empty();
     let planted: Vec<&Wrong> = WRONG.iter().filter(concerned).collect();
     for (number, wrong) in planted.iter().enumerate() {
-        let told = &super::part_of(told, (number * STEPS, STEPS, planted.len() * STEPS));
-        let of_papers = super::of_papers(claims, wrong.papers);
-        let judged = super::judge(&of_papers, right);
-        let mistaken = super::judge_varied(&of_papers, right, &wrong.runs, threads, told)?;
+        let progress = &part_of(progress, (number * STEPS, STEPS, planted.len() * STEPS));
+        let concerned = of_papers(claims, wrong.papers);
+        let judged = judge(&concerned, right);
+        let mistaken = judge_varied(&concerned, right, &wrong.runs, threads, progress)?;
         let of = |paper: Paper| {
             let pairs = judged.iter().zip(&mistaken).filter(|(j, _)| j.claim.paper() == paper);
             let checks = pairs.flat_map(|(right, wrong)| right.checks.iter().zip(&wrong.checks));
@@ -222,8 +228,8 @@ pub fn json(found: &[Found]) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use super::super::claims;
     use super::*;
+    use crate::claims::claims;
 
     #[test]
     fn every_mistake_changes_runs_of_its_papers_into_runs_that_parse() {
@@ -235,7 +241,7 @@ mod tests {
             let mistaken: Vec<Need> =
                 needs.filter(|n| (wrong.runs.run)(n) != *n).map(|n| (wrong.runs.run)(&n)).collect();
             let of_servers =
-                wrong.runs.changes_servers() || super::super::cut_and_paste::changes(&wrong.runs);
+                wrong.runs.changes_servers() || crate::studies::days::changes(&wrong.runs);
             let of_ageing = wrong.runs.ageing.is_some();
             assert!(of_servers || of_ageing || !mistaken.is_empty(), "{}", wrong.name);
             for need in mistaken {

@@ -16,7 +16,7 @@ fn phases(config: &str, text: &str) -> Vec<bench::Phase> {
 
 #[test]
 fn the_table_of_1994_comes_out() {
-    let results = reproduce::run_all(clc::needs(), 2, &reproduce::untold()).unwrap();
+    let results = reproduce::run_all(clc::needs(), 2, &reproduce::silent()).unwrap();
     let score = clc::score(clc::cells(&results).iter());
     assert_eq!(score.cells, 94);
     // Not the target, which a model with 4.4BSD's fsync cannot reach: what the golden table has.
@@ -49,7 +49,7 @@ fn the_readme_has_the_tallies_of_the_golden_table() {
 #[test]
 fn the_tally_of_1994_is_that_of_the_golden_table() {
     let of_1994: Vec<_> = reproduce::claims().iter().filter(|c| c.paper() == Paper::Clc).collect();
-    let run = reproduce::reproduce(&of_1994, false, &Variation::NONE, 2, &reproduce::untold());
+    let run = reproduce::reproduce(&of_1994, false, &Variation::NONE, 2, &reproduce::silent());
     let (judged, _) = run.unwrap();
     let line = reproduce::tally(&judged)[0].line();
     assert!(tallies().lines().any(|golden| golden == line), "{line}");
@@ -60,9 +60,9 @@ fn the_tally_of_1994_is_that_of_the_golden_table() {
 #[test]
 fn a_wrong_model_of_1994_is_found() {
     let of_1994: Vec<_> = reproduce::claims().iter().filter(|c| c.id == "efs-small").collect();
-    let run = reproduce::reproduce(&of_1994, false, &Variation::NONE, 2, &reproduce::untold());
+    let run = reproduce::reproduce(&of_1994, false, &Variation::NONE, 2, &reproduce::silent());
     let (_, results) = run.unwrap();
-    let found = wrong::plant(&of_1994, &results, 2, &reproduce::untold()).unwrap();
+    let found = wrong::plant(&of_1994, &results, 2, &reproduce::silent()).unwrap();
     let swapped = found.iter().find(|f| f.wrong.name == "swapped").unwrap();
     assert_eq!(swapped.missed().count(), 0, "{:?}", swapped.turned);
     let ideal = found.iter().find(|f| f.wrong.name == "ordered-late").unwrap();
@@ -74,8 +74,8 @@ fn a_run_gives_the_same_figures_on_any_number_of_threads() {
     let needs =
         || ["efs", "bsd-lfs-1994"].map(|c| Need::new(c, "sizes:size=24K,total=480K")).to_vec();
     let (one, two) = (
-        reproduce::run_all(needs(), 1, &reproduce::untold()).unwrap(),
-        reproduce::run_all(needs(), 2, &reproduce::untold()).unwrap(),
+        reproduce::run_all(needs(), 1, &reproduce::silent()).unwrap(),
+        reproduce::run_all(needs(), 2, &reproduce::silent()).unwrap(),
     );
     for need in needs() {
         for phase in ["create", "read", "overwrite", "delete"] {
@@ -144,14 +144,14 @@ fn a_page_draws_only_the_papers_whose_claims_were_judged() {
 fn a_watched_run_has_the_same_figures_and_shows_the_log_as_it_was_in_that_phase() {
     let bench = "tpcb:transactions=3000,accounts=40000,page=17,cached=20,log=no,scan=no";
     let need = Need::new("lfs:size=24M,cache=1M,segment=256K", bench);
-    let plain = reproduce::run_all(vec![need.clone()], 1, &reproduce::untold()).unwrap();
+    let plain = reproduce::run_all(vec![need.clone()], 1, &reproduce::silent()).unwrap();
     let watched = [(need.clone(), "tx")];
     let seen = reproduce::run_watched(
         vec![need.clone()],
         &watched,
         &Variation::NONE,
         1,
-        &reproduce::untold(),
+        &reproduce::silent(),
     )
     .unwrap();
     assert_eq!(plain.phase(&need, "tx"), seen.phase(&need, "tx"));

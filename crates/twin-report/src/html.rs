@@ -6,6 +6,9 @@ use crate::report::{Part, Report, Shown};
 
 /// The page of a report.
 pub(crate) fn write(report: &Report) -> String {
+    if let Some(page) = &report.page {
+        return page.clone();
+    }
     let body: String = report.parts(Shown::Page).map(markup).collect();
     page_of(&report.title, &body)
 }

@@ -79,6 +79,7 @@ pub struct Report {
     parts: Vec<(Shown, Part)>,
     rows: Vec<Value>,
     whole: Option<Value>,
+    pub(crate) page: Option<String>,
 }
 
 impl Report {
@@ -136,6 +137,11 @@ impl Report {
     /// Sets what JSON has in place of an array of the rows.
     pub fn set_json<T: Serialize>(&mut self, whole: T) {
         self.whole = Some(value(whole));
+    }
+
+    /// Sets the page, where it is made otherwise than of parts.
+    pub fn set_page(&mut self, page: String) {
+        self.page = Some(page);
     }
 
     /// Changes each row in JSON alone.

@@ -20,8 +20,6 @@ mod manual;
 mod measure;
 mod mount;
 mod observe;
-mod output;
-mod reproduce;
 mod serve;
 
 pub(crate) use age::{Age, Forecast, Fork, Layout, Places, Snapshot, Start};
@@ -33,9 +31,8 @@ pub(crate) use manual::{Completions, Man};
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use mount::{Mount, MountChoice, Umount};
 pub(crate) use observe::{Observe, ObserveMount};
-pub(crate) use output::{Format, Output};
-pub(crate) use reproduce::Reproduce;
 pub(crate) use serve::{Beside, Serve};
+pub(crate) use twin_cli::{Format, Output, Reproduce};
 
 /// A file system with a twin: the same code, mounted and simulated.
 #[derive(Parser)]

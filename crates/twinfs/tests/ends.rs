@@ -128,7 +128,6 @@ fn exit_codes_are_those_that_are_documented() {
         (2, &["bench", "--sim", "lsf"]),
         (2, &["volume", "-w", "zpif"]),
         (2, &["validate", "--workloads", "untr"]),
-        (2, &["reproduce", "efs-tabl"]),
         (2, &["top", "--accesses"]),
     ];
     for (code, args) in lines {
@@ -180,7 +179,6 @@ fn the_nearest_name_is_suggested_everywhere() {
         (&["volume", "--victim", "gredy"], "'greedy'"),
         (&["volume", "-w", "zipff"], "\"zipf\""),
         (&["validate", "--workloads", "untr"], "\"untar\""),
-        (&["reproduce", "efs-tabl"], "\"efs-table\""),
         (&["stat", "--format", "jsn", "lfs.img"], "'json'"),
     ];
     for (args, name) in lines {
@@ -204,7 +202,6 @@ fn signals_end_simulations_and_studies() {
         &["volume", "--html", "new.html"],
         &["top", "--plain"],
         &["top", "--plain", "--config", "lfs:size=1G", "-w", LONG],
-        &["reproduce"],
         &["bench", "--sim", "lfs:size=8G", "small:files=1000000"],
     ];
     for args in lines {

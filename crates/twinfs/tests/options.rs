@@ -74,7 +74,6 @@ fn what_a_command_would_ignore_is_an_error_that_names_it() {
         (&["dump", &ffs, "segments"], "no structure called"),
         (&["dump", &lfs, "segments", "3"], "only one"),
         (&["compare", "--details", "--format", "csv", "lfs"], "--details"),
-        (&["reproduce", "small-create", "--cells"], "--cells"),
         (&["stat", &lfs, "--json", "--format", "csv"], "--json"),
         (&["replay", trace, "--verify", "--speed", "2"], "--speed"),
         (&["replay", trace, "--verify", "--pace", "think"], "--pace"),
@@ -185,10 +184,8 @@ fn results_are_not_written_over_what_is_no_page() {
     let place = Place::new("page");
     let letter = place.path("letter");
     std::fs::write(&letter, "Dear Sir").unwrap();
-    for command in [&["compare", "lfs"][..], &["reproduce", "efs-table"]] {
-        let out = twinfs(&[command, &["--html", &letter]].concat());
-        assert!(!out.status.success());
-        assert!(text(&out.stderr).contains("is no HTML page"), "{}", text(&out.stderr));
-    }
+    let out = twinfs(&["compare", "lfs", "--html", &letter]);
+    assert!(!out.status.success());
+    assert!(text(&out.stderr).contains("is no HTML page"), "{}", text(&out.stderr));
     assert_eq!(std::fs::read_to_string(&letter).unwrap(), "Dear Sir");
 }

@@ -41,7 +41,8 @@ pub(crate) fn run(args: &Clean, interrupts: &Interrupts) -> Outcome {
             .map_err(|why| usage(format!("--cleaner: {why}")))?;
     }
     let opening = Progress::waiting("the volume is opened");
-    let Opened { host, volume, recovery, .. } = open_volume(&args.image, options)?;
+    let Opened { host, volume, recovery, .. } =
+        open_volume(&args.image, options).map_err(|refused| refused.why)?;
     opening.finish();
     if let Some(words) = recovery {
         eprintln!("twinfs: {words} first");

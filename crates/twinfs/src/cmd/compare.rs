@@ -179,7 +179,7 @@ fn tried(
     let bar = Progress::of("operations simulated with other settings", count * operations);
     let changed = |config: &Config, setting: &str| {
         let config = config.changed(&shared, setting).map_err(|error| error.to_string())?;
-        Ok(Run { steps: Some(bar.steps()), ..Run::of(config) })
+        Ok(Run { steps: Some(twin_lab::Steps(bar.counting())), ..Run::of(config) })
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let said = what_if(pair, (&before, trust), &changed, runs, threads);
@@ -204,7 +204,7 @@ fn simulated(
         None => Progress::of("operations simulated", runs.len() as u64 * args.seeds * operations),
     };
     for run in &mut runs {
-        run.steps = Some(bar.steps());
+        run.steps = Some(twin_lab::Steps(bar.counting()));
     }
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let how = SeedRuns { workload, pace, seeds: args.seeds, measure };

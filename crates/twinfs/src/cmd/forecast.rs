@@ -137,7 +137,7 @@ fn simulated(
     let name = args.what.display().to_string();
     let on_volume = |config: Config| {
         let (run, _) = run_on_image(&config, &name, state.kind, &state.platter)?;
-        Ok::<_, String>(Run { steps: Some(bar.steps()), ..run })
+        Ok::<_, String>(Run { steps: Some(twin_lab::Steps(bar.counting())), ..run })
     };
     let changed = |setting: &String| {
         base.changed("", setting).map_err(|error| usage(format!("--try {setting}: {error}")))

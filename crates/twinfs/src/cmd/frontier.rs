@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
     let mut printer = Printer::of(&args.output, interrupts)?;
     let operations: u64 = workloads.iter().map(|(_, chosen)| chosen.operations).sum();
     let bar = Progress::of("operations simulated", choices.len() as u64 * operations);
-    let run = Run { steps: Some(bar.steps()), ..run };
+    let run = Run { steps: Some(twin_lab::Steps(bar.counting())), ..run };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let (mut points, mut all_done) = (Vec::new(), true);
     for (name, chosen) in &workloads {

@@ -21,8 +21,7 @@ mod mount;
 mod on;
 mod peers;
 mod presets;
-mod printing;
-mod progress;
+mod programs;
 mod reading;
 mod record;
 mod replay;
@@ -34,61 +33,25 @@ mod start;
 mod stat;
 mod stat_observe;
 mod stat_watch;
-mod terminal;
 mod top;
 mod umount;
 mod validate;
 mod volume;
 mod workload;
 
-use std::process::ExitCode;
-
 use crate::cli::Command;
 
-pub(crate) use printing::Printer;
+pub(crate) use twin_cli::{Failure, Outcome, Printer, say, say_to_reader, usage};
+use twin_cli::{progress, terminal};
 pub(crate) use twin_host::Interrupts;
 use twin_mount::{image, opening, source_map};
 use {twin_host as files, twin_host as time};
 
-/// A command's result: the exit status, or what to tell the user.
-pub(crate) type Outcome = Result<ExitCode, Failure>;
-
-/// Why a command failed: the words for the user, and the exit status.
-#[derive(Debug)]
-pub(crate) struct Failure {
-    pub(crate) why: String,
-    pub(crate) status: u8,
-}
-
-/// The exit status of a command line that is wrong, as clap has it.
-const USAGE: u8 = 2;
-
-/// The failure of a command line that is wrong, though its grammar is right.
-pub(crate) fn usage(why: impl std::fmt::Display) -> Failure {
-    Failure { why: why.to_string(), status: USAGE }
-}
-
-impl From<String> for Failure {
-    fn from(why: String) -> Failure {
-        Failure { why, status: 1 }
-    }
-}
-
-impl From<&str> for Failure {
-    fn from(why: &str) -> Failure {
-        why.to_owned().into()
-    }
-}
-
-impl From<opening::Refused> for Failure {
-    fn from(refused: opening::Refused) -> Failure {
-        refused.why.into()
-    }
-}
-
-/// True if a command ends an interrupt in its own way: what is mounted is unmounted in order.
+/// True if a command ends an interrupt in its own way: what is mounted is unmounted in order, and a
+/// program that takes over listens for itself.
 pub(crate) fn serves(command: &Command) -> bool {
-    matches!(command, Command::Mount(_) | Command::Record(_) | Command::Serve(_))
+    use Command::{Mount, Record, Reproduce, Serve};
+    matches!(command, Mount(_) | Record(_) | Serve(_) | Reproduce(_))
 }
 
 /// Runs a command.
@@ -114,7 +77,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Top(args) => top::run(&args),
         Command::Bench(args) => bench::run(&args, interrupts),
         Command::Presets(args) => presets::run(&args, interrupts),
-        Command::Reproduce(args) => reproduce::run(&args, interrupts),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Validate(args) => validate::run(&args, interrupts),
         Command::Layout(args) => layout::run(&args, interrupts),
         Command::Snapshot(args) => snapshot::run(&args, interrupts),
@@ -130,20 +93,4 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
 fn runner(interrupts: &Interrupts) -> Result<twin_real::Runner<'_>, String> {
     let program = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
     Ok(twin_real::Runner { interrupts, progress: &progress::Shown, program })
-}
-
-/// Prints a line. A reader that has gone (`| head`) is no error.
-pub(crate) fn say(text: impl std::fmt::Display) -> Result<(), String> {
-    say_to_reader(text).map(drop)
-}
-
-/// Prints a line. Returns false if the reader has gone: whoever would go on for ever ends then.
-pub(crate) fn say_to_reader(text: impl std::fmt::Display) -> Result<bool, String> {
-    use std::io::Write;
-    let mut out = std::io::stdout().lock();
-    match writeln!(out, "{text}").and_then(|()| out.flush()) {
-        Ok(()) => Ok(true),
-        Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(false),
-        Err(error) => Err(format!("standard output: {error}")),
-    }
 }

@@ -41,7 +41,8 @@ pub(crate) fn run(args: &Stat, interrupts: &Interrupts) -> Outcome {
         ..OpenOptions::of(kind)
     };
     let opening = Progress::waiting("the volume is opened");
-    let Opened { host, volume, recovery, .. } = open_volume(&args.image, options)?;
+    let Opened { host, volume, recovery, .. } =
+        open_volume(&args.image, options).map_err(|refused| refused.why)?;
     opening.finish();
     let properties = kind.properties(&volume);
     let asked = volume.execute(Request::root(1, Op::StatFs));

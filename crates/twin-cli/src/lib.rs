@@ -1,0 +1,18 @@
+//! What the programs share whose commands are those of `twinfs`: how they end, how they print, and how far they are.
+//!
+//! Main types: [`Outcome`] and [`Failure`] (the exit status, or what the user is told), [`Output`] (the form of
+//! results), [`Printer`] (reports in that form), [`progress::Progress`] (a bar, or lines in a log). Commands that
+//! are programs of their own have their arguments here too ([`Reproduce`]), so that `twinfs` shows them in its help.
+//! Start at [`carry_out`].
+
+mod outcome;
+mod output;
+mod printing;
+pub mod progress;
+mod reproduce;
+pub mod terminal;
+
+pub use outcome::{Failure, Outcome, carry_out, say, say_to_reader, usage};
+pub use output::{Format, Output};
+pub use printing::Printer;
+pub use reproduce::Reproduce;

@@ -1,0 +1,55 @@
+//! The arguments of `twinfs reproduce`, which the program `twinfs-reproduce` carries out.
+//!
+//! They stand here because both programs read them: `twinfs` for its help, its completions and its manual.
+
+use std::path::PathBuf;
+
+use clap::Parser;
+
+use crate::output::Output;
+
+/// Repeat the papers' measurements on models of the papers' hardware.
+///
+/// Prints for each claim what the paper says, what comes out here, and whether it holds. Only
+/// independent checks, those of the kinds paper and order, count in a paper's tally. Without names,
+/// all claims; --list shows them. Takes some minutes.
+#[derive(Debug, Parser)]
+#[command(name = "twinfs-reproduce", bin_name = "twinfs reproduce", max_term_width = 100)]
+#[command(
+    after_help = "This command is a program of its own, twinfs-reproduce, beside twinfs or in PATH. In a checkout \
+    `cargo build --release -p twin-papers` builds it."
+)]
+pub struct Reproduce {
+    /// Claims, as `efs-table small-create`.
+    pub claims: Vec<String>,
+    /// The form of the results.
+    #[command(flatten)]
+    pub output: Output,
+    /// Print the cells of the table of 1994 in place of statements: for the claim efs-table alone.
+    #[arg(long, conflicts_with_all = ["sensitivity", "cross_validate", "choices", "wrong"])]
+    pub cells: bool,
+    /// Results of `twinfs bench --format json` on real directories to show on that page.
+    #[arg(long, value_name = "FILE", requires = "html")]
+    pub measured: Option<PathBuf>,
+    /// Say what 5% of each fitted constant does to efs-table.
+    #[arg(long)]
+    pub sensitivity: bool,
+    /// Fit the constants to half of efs-table's cells and score them on the other half.
+    #[arg(long)]
+    pub cross_validate: bool,
+    /// Judge without this choice, a name that --choices prints; without names of claims, all of the
+    /// papers that depend on it.
+    #[arg(long, value_name = "NAME", conflicts_with = "html")]
+    pub without: Option<String>,
+    /// Print all that was chosen with the answer in view or is settled by 4.4BSD's source, with the
+    /// tallies with and without each. Takes a quarter of an hour.
+    #[arg(long, conflicts_with_all = ["html", "without", "wrong", "sensitivity", "cross_validate"])]
+    pub choices: bool,
+    /// Plant models that are wrong on purpose, and print for each the checks that find it; fails if
+    /// none does. As JSON it is one object, with the tallies. Takes some minutes.
+    #[arg(long, conflicts_with_all = ["html", "without", "sensitivity", "cross_validate"])]
+    pub wrong: bool,
+    /// List the claims.
+    #[arg(long, exclusive = true)]
+    pub list: bool,
+}

@@ -1,0 +1,13 @@
+//! What is told of a reproduction: a page with figures and tables, text for the terminal, and JSON.
+
+mod days;
+mod file_layout;
+mod html;
+pub mod present;
+mod report;
+mod servers;
+mod summary;
+
+pub use html::html;
+pub(crate) use html::page_needs;
+pub use report::{json, text};

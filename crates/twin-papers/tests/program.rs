@@ -1,0 +1,71 @@
+//! The program `twinfs-reproduce`: wrong command lines, files that it does not overwrite, and its end by a signal.
+
+// Signals are sent and answered in real time.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, Signal, kill_process};
+
+/// The program only must end: a machine that is busy with other tests may take any time.
+const SOON: Duration = Duration::from_secs(60);
+
+fn program(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_twinfs-reproduce"));
+    command.args(args).stdin(Stdio::null());
+    command
+}
+
+fn said(out: &Output) -> String {
+    String::from_utf8_lossy(&out.stderr).into_owned()
+}
+
+#[test]
+fn a_wrong_command_line_is_told_and_exits_with_2() {
+    let lines: [(&[&str], &str); 3] = [
+        (&["efs-tabl"], "did you mean \"efs-table\""),
+        (&["small-create", "--cells"], "--cells"),
+        (&["--wrong", "--format", "csv"], "--format json"),
+    ];
+    for (args, word) in lines {
+        let out = program(args).output().unwrap();
+        assert_eq!(out.status.code(), Some(2), "{args:?}: {}", said(&out));
+        assert!(said(&out).contains(word), "{args:?}: {}", said(&out));
+    }
+}
+
+#[test]
+fn the_claims_are_listed() {
+    let out = program(&["--list"]).output().unwrap();
+    let list = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert_eq!(list.lines().count(), twin_papers::claims().len(), "{list}");
+}
+
+/// A page was written over whatever had its name, when the minutes of work were done.
+#[test]
+fn results_are_not_written_over_what_is_no_page() {
+    let letter = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("reproduce-letter");
+    std::fs::write(&letter, "Dear Sir").unwrap();
+    let out = program(&["efs-table", "--html", letter.to_str().unwrap()]).output().unwrap();
+    assert!(!out.status.success() && said(&out).contains("is no HTML page"), "{}", said(&out));
+    assert_eq!(std::fs::read_to_string(&letter).unwrap(), "Dear Sir");
+    std::fs::remove_file(letter).unwrap();
+}
+
+#[test]
+fn a_signal_ends_it() {
+    for (signal, code) in [(Signal::INT, 130), (Signal::TERM, 143)] {
+        let mut command = program(&[]);
+        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        std::thread::sleep(Duration::from_millis(700));
+        assert!(child.try_wait().unwrap().is_none(), "it ended by itself: not a test");
+        kill_process(Pid::from_raw(child.id() as i32).unwrap(), signal).unwrap();
+        let sent = Instant::now();
+        while child.try_wait().unwrap().is_none() {
+            assert!(sent.elapsed() < SOON, "it goes on after {signal:?}");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        assert_eq!(child.wait().unwrap().code(), Some(code));
+    }
+}

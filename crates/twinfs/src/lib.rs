@@ -1,0 +1,27 @@
+//! `twinfs`: make, mount, check and simulate volumes.
+//!
+//! Each command is a file in `cmd`; `cli` says what they are called and what they take. All work is done in the
+//! libraries below. The program itself only calls [`main`], so that it is linked in a moment after this library is
+//! built beside the others.
+
+mod choices;
+mod cli;
+mod cmd;
+mod size;
+
+use twin_mount::input;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use twin_cli::carry_out;
+
+/// Carries out the command line of this process.
+pub fn main() -> ExitCode {
+    let command = cli::Cli::parse().command;
+    let interrupts = match cmd::serves(&command) {
+        true => Ok(cmd::Interrupts::default()),
+        false => cmd::Interrupts::listen(),
+    };
+    carry_out(interrupts, |interrupts| cmd::run(command, interrupts))
+}
