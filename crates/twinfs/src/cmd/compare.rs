@@ -4,23 +4,25 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use twin_cli::progress::Progress;
+use twin_cli::{Failure, Outcome, Printer, say, usage};
+use twin_host::Interrupts;
 use twin_lab::observe::named_rows;
 use twin_lab::{
     Comparison, Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, Run, SeedRuns,
     Seeded, SimulateError, Trust, Workload, about_workload, compare_seeds, compared_by_default,
     measurable, rank, rivals, settings_help, verdict, what_if, what_if_changes, workload_help,
 };
+use twin_mount::input::{Wanted, must_be};
 use twin_real::replay::replay;
 use twin_report::Part;
 use twin_rt::Categories;
 
-use super::on;
-use super::progress::Progress;
 use super::start::Start;
 use super::workload::{Chosen, chosen};
-use super::{Failure, Interrupts, Outcome, Printer, reading, say, usage};
+use super::{on, reading};
 use crate::cli::{Compare, Pace};
-use crate::input::{Wanted, must_be};
+use crate::measuring::runner;
 
 /// Settings of the volume on which the trace that comes with the program was recorded, and which it
 /// nearly fills.
@@ -91,7 +93,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     }
     let measured = match args.on.is_empty() {
         true => Vec::new(),
-        false => replay(&super::runner(interrupts)?, &targets, &workload, operations, pace)?,
+        false => replay(&runner(interrupts)?, &targets, &workload, operations, pace)?,
     };
     report.rows_mut().extend(measured.iter().map(on::object));
     report.change_json(|row| reading::add_to(row, &reading));

@@ -9,18 +9,19 @@ use twin_age::again::{Told, Window};
 use twin_ageing::forecast::{Outlook, Tried, forecast_changes, next_period};
 use twin_ageing::fork::{Closed, Twin};
 use twin_ageing::map_of_platter;
+use twin_cli::progress::Progress;
+use twin_cli::{Failure, Outcome, Printer, usage};
 use twin_fs::LayoutKind;
+use twin_host::Interrupts;
 use twin_lab::{Config, Figures, Platter, Run, SimulateError, Trust, Workload, compare};
+use twin_mount::client::{FrozenVolume, MountClient};
+use twin_mount::image::layout_of;
 use twin_mount::image_volume::{platter_of, run_on_image};
 use twin_settings::value::nanos;
 
 use super::compare::machine_file;
-use super::image::layout_of;
-use super::progress::Progress;
 use super::workload::of_file;
-use super::{Failure, Interrupts, Outcome, Printer, usage};
 use crate::cli::{Forecast, Pace};
-use twin_mount::client::{FrozenVolume, MountClient};
 
 /// The most memory in which a mount keeps what is overwritten while its state is read.
 const KEEP_BYTES: u64 = 256 << 20;

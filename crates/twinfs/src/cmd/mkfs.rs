@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
+use twin_cli::progress::Shown;
+use twin_cli::{Failure, Outcome, say, usage};
 use twin_fs::{LayoutConfig, LayoutKind};
+use twin_host::Interrupts;
 use twin_lab::layouts::{LAYOUTS, layout};
 use twin_mount::make::{MakeRequest, NotMade, make};
 
-use super::progress::Shown;
-use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::Mkfs;
 use crate::size::Size;
 

@@ -8,15 +8,15 @@ use std::path::Path;
 use serde_json::Value;
 use twin_age::snapshot;
 use twin_ageing::old_volumes::{AgedSpec, Beginning, OldVolumes};
+use twin_cli::progress::Progress;
+use twin_cli::{Failure, usage};
 use twin_fs::LayoutKind;
 use twin_lab::{Config, Figures, MeasureEntry, Platter, Run, Seeded, Trust, verdict};
+use twin_mount::image::layout_of;
 use twin_mount::image_volume::{platter_of, run_on_image};
 use twin_mount::kept_volumes::{Kept, Notes};
+use twin_mount::source_map::snapshot_bytes;
 
-use super::image::layout_of;
-use super::progress::Progress;
-use super::source_map::snapshot_bytes;
-use super::{Failure, usage};
 use crate::cli;
 
 /// Where simulations begin.
