@@ -84,3 +84,23 @@ impl From<&Run> for Run {
         run.clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clock_draws_by_the_number_of_the_run_and_by_the_seed_that_the_user_chose() {
+        let config = Config::parse("lfs:seed=5").unwrap();
+        let run = Run { seed: 2, ..Run::from(&config) };
+        assert_eq!((Run::of(config).clock_seed(), run.clock_seed()), (6, 8));
+    }
+
+    #[test]
+    fn a_configuration_by_itself_is_its_first_run_on_a_new_volume() {
+        let config = Config::parse("ffs").unwrap();
+        let run = Run::from(config);
+        assert!(run.seed == 0 && run.start.is_none() && !run.crashable);
+        assert!(run.observe.is_none() && run.log.is_none() && run.steps.is_none());
+    }
+}

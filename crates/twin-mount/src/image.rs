@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use twin_fs::LayoutKind;
-use twin_lab::layouts::{LAYOUTS, layout};
+use twin_lab::layouts::LAYOUTS;
 
 use crate::content::{self, Content};
 use crate::input::taken_by;
@@ -20,7 +20,7 @@ pub fn layout_of(image: &Path) -> Result<&'static dyn LayoutKind, String> {
     }
     match content::of(image) {
         None => Ok(LAYOUTS[0]),
-        Some(Content::Volume(name)) => layout(name).map_err(|error| error.to_string()),
+        Some(Content::Volume(layout)) => Ok(layout),
         Some(Content::Empty) => Err(format!(
             "{name} is empty, it holds no volume: `twinfs mkfs --size 4G {name}` makes one"
         )),

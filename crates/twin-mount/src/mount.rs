@@ -111,8 +111,8 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
         let nfs = match beside {
             Some(beside) => {
                 place.served = beside.line().into();
-                let what = (layout, request.image.as_path());
-                Some(beside.start(&place.host, what, &opened.volume, words)?)
+                let image = request.image.as_path();
+                Some(beside.start(&place.host, layout, image, &opened.volume, words)?)
             }
             None => None,
         };
@@ -142,8 +142,9 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
         let text = format!("`twinfs fork` and `twinfs stat` cannot ask this mount: {error}");
         words.say(Grade::Warning, &text);
     });
-    let (host, served, its) = (place.host.clone(), (trace, slot, nfs), volume.clone());
-    let serve = || serve_opened(request, ready, place, its, flight, served);
+    let also = Also { trace, recording: slot, nfs };
+    let (host, its) = (place.host.clone(), volume.clone());
+    let serve = || serve_opened(request, ready, place, its, flight, also);
     let served = match status {
         None => serve(),
         Some(status) => status.keep(&host, &volume, serve),
@@ -223,6 +224,16 @@ fn bounded_options(
     Ok(options)
 }
 
+/// What is done besides serving the mount.
+struct Also {
+    /// The recording that is to be made.
+    trace: Option<Trace>,
+    /// Where those who ask the mount find the recording, once it is made.
+    recording: Rc<OnceCell<Recording>>,
+    /// The server of NFS.
+    nfs: Option<Running>,
+}
+
 /// Serves an open volume until it is unmounted, then closes it.
 fn serve_opened(
     request: &MountRequest,
@@ -230,8 +241,9 @@ fn serve_opened(
     place: Place,
     volume: OpenVolume,
     flight: Option<Rc<FlightRecorder<File>>>,
-    (trace, slot, nfs): (Option<Trace>, Rc<OnceCell<Recording>>, Option<Running>),
+    also: Also,
 ) -> Result<(), String> {
+    let Also { trace, recording: slot, nfs } = also;
     let mut options = bounded_options(request, &volume, flight.as_ref())?;
     let closing = volume.clone();
     let words = Rc::clone(&place.words);
@@ -414,13 +426,14 @@ fn open(
     let begin = |to: &PathBuf| StatusFile::begin(to, &opened.volume);
     let status = request.status.as_ref().map(begin).transpose()?;
     let host = opened.host.clone();
-    Ok((place(request, (host, deputy), &opened.volume, words, note)?, opened, status))
+    Ok((place(request, host, deputy, &opened.volume, words, note)?, opened, status))
 }
 
 /// The place where a volume that is open on a host is to be mounted.
 fn place(
     request: &MountRequest,
-    (host, deputy): (Host, Deputy),
+    host: Host,
+    deputy: Deputy,
     volume: &OpenVolume,
     words: &Rc<Words>,
     note: String,

@@ -17,6 +17,16 @@ pub struct LoopDevice {
     _scratch: ScratchDir,
 }
 
+impl Runner<'_> {
+    /// A loop device of so many bytes over a file below `base`.
+    ///
+    /// # Errors
+    /// If there is no room, or the host refuses a loop device.
+    pub fn loop_device(&self, base: &Path, size: u64) -> Result<LoopDevice, String> {
+        LoopDevice::make(self, base, size)
+    }
+}
+
 impl LoopDevice {
     /// Makes it below `base`.
     ///

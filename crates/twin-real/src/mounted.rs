@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
+use crate::loop_device::LoopDevice;
 use crate::runner::{Runner, output};
 use crate::systems::{Mount, System};
 
@@ -27,6 +28,51 @@ pub struct Mounted {
     daemon: Option<Child>,
     /// It is out of the way, and another may be in its place.
     ended: bool,
+}
+
+impl Runner<'_> {
+    /// Makes a new file system on a device or in an image, with more options of its `mkfs`.
+    ///
+    /// # Errors
+    /// Those of its `mkfs`, in its words.
+    pub fn make(&self, system: &System, device: &Path, options: &[&str]) -> Result<(), String> {
+        if let [tool, words @ ..] = &system.mkfs()[..] {
+            let mut mkfs = Command::new(self.tool(tool));
+            output(mkfs.args(words).args(options).arg(device))?;
+        }
+        Ok(())
+    }
+
+    /// Mounts the file system that is on a device or in an image at `dir`, which is made if need be, with more
+    /// options of its daemon.
+    ///
+    /// # Errors
+    /// If it cannot be mounted, in the words of its daemon.
+    pub fn mount(
+        &self,
+        system: &System,
+        device: &Path,
+        dir: &Path,
+        options: &[&str],
+    ) -> Result<Mounted, String> {
+        Mounted::new(self, system, device, dir, options)
+    }
+
+    /// Works in the file system that is on a loop device, which is mounted meanwhile.
+    ///
+    /// # Errors
+    /// Those of mounting and unmounting it, and of the work.
+    pub fn in_mount<T>(
+        &self,
+        system: &System,
+        device: &LoopDevice,
+        work: impl FnOnce(&Path) -> Result<T, String>,
+    ) -> Result<T, String> {
+        let mounted = self.mount(system, device.path(), device.mount_at(), &[])?;
+        let done = work(device.mount_at());
+        let ended = mounted.end();
+        done.and_then(|done| ended.map(|()| done))
+    }
 }
 
 impl Mounted {

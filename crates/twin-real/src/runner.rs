@@ -12,10 +12,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use twin_host::{Bar, Count, Interrupts, Progress, ScratchDir};
 
-use crate::loop_device::LoopDevice;
-use crate::mounted::Mounted;
-use crate::systems::System;
-
 const DROP_CACHES: &str = "/proc/sys/vm/drop_caches";
 
 /// What a measurement on this machine has.
@@ -64,57 +60,6 @@ impl Runner<'_> {
         let made = File::create_new(path)
             .and_then(|mut file| write_whole(&mut file, size, &self.interrupts.stop(), &bar));
         made.map_err(|error| format!("{}: {error}", path.display()))
-    }
-
-    /// A loop device of so many bytes over a file below `base`.
-    ///
-    /// # Errors
-    /// If there is no room, or the host refuses a loop device.
-    pub fn loop_device(&self, base: &Path, size: u64) -> Result<LoopDevice, String> {
-        LoopDevice::make(self, base, size)
-    }
-
-    /// Makes a new file system on a device or in an image, with more options of its `mkfs`.
-    ///
-    /// # Errors
-    /// Those of its `mkfs`, in its words.
-    pub fn make(&self, system: &System, device: &Path, options: &[&str]) -> Result<(), String> {
-        if let [tool, words @ ..] = &system.mkfs()[..] {
-            let mut mkfs = Command::new(self.tool(tool));
-            output(mkfs.args(words).args(options).arg(device))?;
-        }
-        Ok(())
-    }
-
-    /// Mounts the file system that is on a device or in an image at `dir`, which is made if need be, with more
-    /// options of its daemon.
-    ///
-    /// # Errors
-    /// If it cannot be mounted, in the words of its daemon.
-    pub fn mount(
-        &self,
-        system: &System,
-        device: &Path,
-        dir: &Path,
-        options: &[&str],
-    ) -> Result<Mounted, String> {
-        Mounted::new(self, system, device, dir, options)
-    }
-
-    /// Works in the file system that is on a loop device, which is mounted meanwhile.
-    ///
-    /// # Errors
-    /// Those of mounting and unmounting it, and of the work.
-    pub fn in_mount<T>(
-        &self,
-        system: &System,
-        device: &LoopDevice,
-        work: impl FnOnce(&Path) -> Result<T, String>,
-    ) -> Result<T, String> {
-        let mounted = self.mount(system, device.path(), device.mount_at(), &[])?;
-        let done = work(device.mount_at());
-        let ended = mounted.end();
-        done.and_then(|done| ended.map(|()| done))
     }
 
     /// The path of a program: `twinfs` is the one that runs.

@@ -7,21 +7,21 @@
 mod choices;
 mod cli;
 mod cmd;
+mod measuring;
 mod size;
-
-use twin_mount::input;
 
 use std::process::ExitCode;
 
 use clap::Parser;
 use twin_cli::carry_out;
+use twin_host::Interrupts;
 
 /// Carries out the command line of this process.
 pub fn main() -> ExitCode {
     let command = cli::Cli::parse().command;
     let interrupts = match cmd::serves(&command) {
-        true => Ok(cmd::Interrupts::default()),
-        false => cmd::Interrupts::listen(),
+        true => Ok(Interrupts::default()),
+        false => Interrupts::listen(),
     };
     carry_out(interrupts, |interrupts| cmd::run(command, interrupts))
 }

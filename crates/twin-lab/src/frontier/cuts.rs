@@ -21,6 +21,8 @@ use crate::watch::{Watcher, World};
 /// The power failures of a run. See the module.
 pub(super) struct Cuts {
     run: Run,
+    /// What of the flush policy's memory a power failure leaves.
+    survives: Survives,
     /// Since the run began, in ascending order.
     instants: Vec<Nanos>,
     begun: Time,
@@ -32,9 +34,10 @@ pub(super) struct Cuts {
 }
 
 impl Cuts {
-    pub(super) fn new(run: &Run, instants: Vec<Nanos>) -> Cuts {
+    pub(super) fn new(run: &Run, survives: Survives, instants: Vec<Nanos>) -> Cuts {
         Cuts {
             run: run.clone(),
+            survives,
             instants,
             begun: Time(0),
             ledger: Ledger::default(),
@@ -48,8 +51,7 @@ impl Cuts {
     fn cut(&mut self, volume: &OpenVolume, disk: &SimDisk) -> Result<u64, SimulateError> {
         let core = volume.core();
         self.ledger.note_changes(core);
-        let entry = twin_cache::flush::REGISTRY.get(&self.run.config.settings.flush);
-        match entry.map_err(model_error)?.survives {
+        match self.survives {
             Survives::Nothing => {}
             // What is in memory that survives is not lost; what does not fit in it is.
             Survives::Memory => return Ok(0),

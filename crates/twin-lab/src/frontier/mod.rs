@@ -14,8 +14,9 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use serde::Serialize;
-use twin_cache::flush::{REGISTRY, Survives};
+use twin_cache::flush::{Kind, REGISTRY, Survives};
 use twin_rt::{Nanos, Rng};
+use twin_settings::{Choice, SettingsError};
 use twin_trace::replay::Pace;
 
 use self::cuts::Cuts;
@@ -68,9 +69,9 @@ pub struct FrontierPoint {
 
 /// A policy with an age limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Choice {
-    /// The policy, by its name in the registry.
-    pub flush: &'static str,
+pub struct FlushChoice {
+    /// The policy.
+    pub flush: Choice<Kind>,
     /// Its age limit; `None` for policies that have none.
     pub age_ns: Option<Nanos>,
 }
@@ -79,19 +80,19 @@ pub struct Choice {
 ///
 /// # Errors
 /// If a policy does not exist; the message lists those that do.
-pub fn choices(policies: &[String], ages: &[Nanos]) -> Result<Vec<Choice>, String> {
+pub fn choices(policies: &[String], ages: &[Nanos]) -> Result<Vec<FlushChoice>, SettingsError> {
     let named: Vec<&str> = match policies.is_empty() {
         true => REGISTRY.names().collect(),
         false => policies.iter().map(String::as_str).collect(),
     };
     let mut all = Vec::new();
     for name in named {
-        let entry = REGISTRY.get(name).map_err(|error| error.to_string())?;
-        match entry.age_ns > 0 {
+        let flush = Choice::named(&REGISTRY, name)?;
+        match flush.age_ns > 0 {
             true => {
-                all.extend(ages.iter().map(|age| Choice { flush: entry.name, age_ns: Some(*age) }))
+                all.extend(ages.iter().map(|age| FlushChoice { flush, age_ns: Some(*age) }));
             }
-            false => all.push(Choice { flush: entry.name, age_ns: None }),
+            false => all.push(FlushChoice { flush, age_ns: None }),
         }
     }
     Ok(all)
@@ -114,7 +115,7 @@ pub struct Study<'a> {
 /// configuration does not count.
 pub fn frontier(
     run: &Run,
-    choices: &[Choice],
+    choices: &[FlushChoice],
     study: Study<'_>,
     threads: usize,
 ) -> Vec<Result<FrontierPoint, SimulateError>> {
@@ -138,23 +139,23 @@ fn mark(points: &mut [Result<FrontierPoint, SimulateError>]) {
     }
 }
 
-fn point(run: &Run, choice: Choice, study: Study<'_>) -> Result<FrontierPoint, SimulateError> {
+fn point(run: &Run, choice: FlushChoice, study: Study<'_>) -> Result<FrontierPoint, SimulateError> {
     let mut run = Run { crashable: true, ..run.clone() };
     let config = &mut run.config;
     config.front = Front::Nothing;
-    config.settings.flush = choice.flush.into();
+    config.settings.flush = choice.flush.name.into();
     config.settings.flush_age_ns = choice.age_ns;
     config.settings.durable_within_ns = None;
     config.settings.durable_flush = true;
-    let entry = REGISTRY.get(choice.flush).map_err(model_error)?;
-    let (figures, lost) = cut_often(&run, study)?;
+    let survives = choice.flush.survives;
+    let (figures, lost) = cut_often(&run, survives, study)?;
     let mean = lost.iter().sum::<u64>() as f64 / lost.len().max(1) as f64;
     Ok(FrontierPoint {
         workload: study.name.into(),
         config: run.config.name.clone(),
-        flush: choice.flush,
+        flush: choice.flush.name,
         age_s: choice.age_ns.map(|ns| ns as f64 / 1e9),
-        memory_survives: entry.survives != Survives::Nothing,
+        memory_survives: survives != Survives::Nothing,
         instants: lost.len(),
         lost_mean_bytes: mean,
         lost_worst_bytes: lost.iter().copied().max().unwrap_or(0),
@@ -169,7 +170,11 @@ fn point(run: &Run, choice: Choice, study: Study<'_>) -> Result<FrontierPoint, S
 }
 
 /// A run with the power failing at instants drawn evenly over its time, and the bytes lost at each.
-fn cut_often(run: &Run, study: Study<'_>) -> Result<(Figures, Vec<u64>), SimulateError> {
+fn cut_often(
+    run: &Run,
+    survives: Survives,
+    study: Study<'_>,
+) -> Result<(Figures, Vec<u64>), SimulateError> {
     // The first run says how long it takes; the second is the same.
     let steps_only_once = Run { steps: None, ..run.clone() };
     let first = simulate(steps_only_once, study.workload, study.pace)?;
@@ -177,7 +182,7 @@ fn cut_often(run: &Run, study: Study<'_>) -> Result<(Figures, Vec<u64>), Simulat
     let mut rng = Rng::stream(run.seed, "instants");
     let mut instants: Vec<Nanos> = (0..study.instants).map(|_| rng.below(span_ns.max(1))).collect();
     instants.sort_unstable();
-    let cuts = Rc::new(RefCell::new(Cuts::new(run, instants)));
+    let cuts = Rc::new(RefCell::new(Cuts::new(run, survives, instants)));
     let watcher: Rc<RefCell<dyn Watcher>> = cuts.clone();
     let figures = simulate_watched(run, study.workload, study.pace, watcher)?;
     let mut cuts = cuts.borrow_mut();

@@ -3,7 +3,7 @@
 use super::*;
 use crate::config::Config;
 
-fn run(config: &str, choices: &[Choice], workload: &str) -> Vec<FrontierPoint> {
+fn run(config: &str, choices: &[FlushChoice], workload: &str) -> Vec<FrontierPoint> {
     let config = Config::parse(config).unwrap();
     let workload = Workload::Generated(workload.into(), 1);
     let pace = Pace::Think { speed: 1.0 };
@@ -16,7 +16,7 @@ const OVERWRITES: &str = "zipf:writes=2000,file-bytes=2M,think=20ms";
 
 #[test]
 fn a_longer_delay_loses_more_and_writes_less() {
-    let choice = |secs| Choice { flush: "delayed", age_ns: Some(secs * twin_rt::SECS) };
+    let choice = |secs: u64| choices(&["delayed".into()], &[secs * twin_rt::SECS]).unwrap()[0];
     for config in ["lfs:size=64M", "ffs:size=64M"] {
         let points = run(config, &[choice(1), choice(10)], OVERWRITES);
         let [short, long] = &points[..] else { panic!("two points") };
@@ -35,7 +35,7 @@ fn the_power_failures_do_not_change_the_run() {
     let config = Config { front: Front::Nothing, ..config };
     let run = Run { crashable: true, ..Run::of(config) };
     let study = Study { workload: &workload, name: "test", pace, instants: 20 };
-    let (cut, lost) = cut_often(&run, study).unwrap_or_else(|e| panic!("{e}"));
+    let (cut, lost) = cut_often(&run, Survives::Nothing, study).unwrap_or_else(|e| panic!("{e}"));
     let plain = simulate(&run, &workload, pace).unwrap_or_else(|e| panic!("{e}"));
     assert_eq!((cut.digest, lost.len()), (plain.digest, 20));
 }

@@ -15,7 +15,8 @@ use std::path::Path;
 
 use rustix::fs::{SeekFrom, seek};
 
-use twin_lab::layouts::{LAYOUTS, layout};
+use twin_fs::LayoutKind;
+use twin_lab::layouts::LAYOUTS;
 
 pub use signatures::CAPTURE;
 use signatures::SIGNATURES;
@@ -35,10 +36,10 @@ const SAMPLE_BYTES: u64 = 16 << 10;
 const MOST_PIECES: usize = 4096;
 
 /// What something holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug)]
 pub enum Content {
-    /// A volume of ours, sound or not, of the layout with this name.
-    Volume(&'static str),
+    /// A volume of ours, sound or not, of this layout.
+    Volume(&'static dyn LayoutKind),
     /// Something known, with its article.
     Known(&'static str),
     /// Text of some kind.
@@ -51,13 +52,26 @@ pub enum Content {
     Unknown(u64),
 }
 
+impl PartialEq for Content {
+    fn eq(&self, other: &Content) -> bool {
+        match (self, other) {
+            (Content::Volume(one), Content::Volume(other)) => one.name() == other.name(),
+            (Content::Known(one), Content::Known(other)) => one == other,
+            (Content::Unknown(one), Content::Unknown(other)) => one == other,
+            (Content::Text, Content::Text)
+            | (Content::Blank, Content::Blank)
+            | (Content::Empty, Content::Empty) => true,
+            _ => false,
+        }
+    }
+}
+
+impl Eq for Content {}
+
 impl std::fmt::Display for Content {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Content::Volume(name) => match layout(name) {
-                Ok(kind) => f.write_str(kind.noun()),
-                Err(_) => f.write_str("a twinfs volume"),
-            },
+            Content::Volume(layout) => f.write_str(layout.noun()),
             Content::Known(name) => f.write_str(name),
             Content::Text => f.write_str("a text file"),
             Content::Blank => f.write_str("blank"),
@@ -274,7 +288,7 @@ impl Source {
 /// The volume of ours that these bytes are the superblock of.
 fn own(bytes: &[u8]) -> Option<Content> {
     let kind = LAYOUTS.iter().find(|kind| bytes.starts_with(kind.magic()))?;
-    Some(Content::Volume(kind.name()))
+    Some(Content::Volume(*kind))
 }
 
 /// True if these bytes are text: printable, in UTF-8, but for a character that is cut at the end.

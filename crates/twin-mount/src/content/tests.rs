@@ -6,6 +6,11 @@ use super::*;
 const LFS_MAGIC: &[u8] = b"twinlfs1";
 const FFS_MAGIC: &[u8] = b"twinffs1";
 
+/// A volume of the layout with this name.
+fn volume(name: &str) -> Content {
+    Content::Volume(twin_lab::layouts::layout(name).unwrap())
+}
+
 /// A file that goes with this value.
 struct Scratch(PathBuf, File);
 
@@ -64,13 +69,13 @@ fn a_byte_anywhere_in_a_sparse_file_is_found() {
 #[test]
 fn own_volumes_are_known_by_their_superblock_or_a_copy_of_it() {
     let size = 16 << 20;
-    assert_eq!(Scratch::new("lfs", size).put(0, LFS_MAGIC).content(), Content::Volume("lfs"));
-    assert_eq!(Scratch::new("ffs", size).put(0, FFS_MAGIC).content(), Content::Volume("ffs"));
+    assert_eq!(Scratch::new("lfs", size).put(0, LFS_MAGIC).content(), volume("lfs"));
+    assert_eq!(Scratch::new("ffs", size).put(0, FFS_MAGIC).content(), volume("ffs"));
     // The first superblock is gone; the file is no multiple of a sector.
     let copy = Scratch::new("copy", size + 100).put(0, &[9; 64]).put(size - 4096, LFS_MAGIC);
-    assert_eq!(copy.content(), Content::Volume("lfs"));
+    assert_eq!(copy.content(), volume("lfs"));
     let replica = Scratch::new("replica", size).put(0, &[9; 64]).put(5 << 20, FFS_MAGIC);
-    assert_eq!(replica.content(), Content::Volume("ffs"));
+    assert_eq!(replica.content(), volume("ffs"));
 }
 
 #[test]

@@ -13,7 +13,8 @@ use twin_host::{Host, Words, watch_requests};
 use twin_nfs::{Export, Keys, Served};
 use twin_rt::JoinHandle;
 
-use super::{front_of, identity, open_port, shares};
+use super::server::{front_of, identity, open_port};
+use super::shares;
 
 /// What is served beside a mount, and to whom.
 #[derive(Clone, Debug)]
@@ -75,7 +76,8 @@ impl Beside {
     pub fn start(
         self,
         host: &Host,
-        (layout, image): (&'static dyn LayoutKind, &Path),
+        layout: &'static dyn LayoutKind,
+        image: &Path,
         volume: &OpenVolume,
         words: &Rc<Words>,
     ) -> Result<Running, String> {

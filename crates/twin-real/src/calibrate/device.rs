@@ -13,7 +13,7 @@ use twin_lab::{Device, Distribution, Pause, Transfers};
 use twin_mount::content::must_be_blank;
 use twin_rt::MICROS;
 
-use super::Bench;
+use super::bench::Bench;
 use crate::probe::{Probe, SPIN_NS};
 use crate::runner::median;
 

@@ -10,7 +10,7 @@ use twin_host::real_clock;
 use twin_lab::Fuse;
 use twin_lab::layouts::LAYOUTS;
 
-use super::{Bench, LARGE, SMALL};
+use super::bench::{Bench, LARGE, SMALL};
 use crate::mounted::Mounted;
 use crate::runner::median;
 use crate::systems::System;

@@ -4,9 +4,10 @@
 //! at the end, also after an interrupt. The result is a machine file ([`MachineFile`]). Every figure is
 //! measured once in each of several rounds, [`ROUNDS`] for this command; who compares simulations with runs
 //! on the machine puts the rounds between his runs, so that both see the same machine. A figure whose rounds
-//! differ by more than [`NOISY`] is named in the file's warnings, because simulations with it inherit the
+//! differ by more than a half is named in the file's warnings, because simulations with it inherit the
 //! noise.
 
+mod bench;
 mod device;
 mod fuse;
 mod processor;
@@ -19,66 +20,15 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use twin_host::{Bar, Count, NewFile, ScratchDir, absolute};
+use twin_host::{Bar, Count, NewFile, absolute};
 use twin_lab::{MACHINE_FORMAT, MachineFile};
 
 use crate::runner::Runner;
+use bench::Bench;
 use device::Target;
 
 /// How often every figure is measured.
 const ROUNDS: u64 = 5;
-/// Medians of rounds that differ by more than this factor are told.
-const NOISY: f64 = 1.5;
-/// Bytes of small and of large operations.
-const SMALL: usize = 4096;
-const LARGE: usize = 128 << 10;
-
-/// What the parts of a calibration share.
-struct Bench<'a> {
-    runner: Runner<'a>,
-    scratch: ScratchDir,
-    bar: Bar,
-    warnings: Vec<String>,
-}
-
-impl<'a> Bench<'a> {
-    fn make(runner: &Runner<'a>, base: &Path, bar: Bar) -> Result<Bench<'a>, String> {
-        if !base.is_dir() {
-            return Err(format!(
-                "{} is no directory: give one on the device that is to be measured",
-                base.display()
-            ));
-        }
-        let scratch = runner.scratch(base, "calibrate")?;
-        Ok(Bench { runner: runner.clone(), scratch, bar, warnings: Vec::new() })
-    }
-
-    /// The directory to work in.
-    fn dir(&self) -> &Path {
-        self.scratch.path()
-    }
-
-    /// A step has been done.
-    ///
-    /// # Errors
-    /// If the user has interrupted.
-    fn step(&self) -> Result<(), String> {
-        self.bar.add(1);
-        self.runner.check()
-    }
-
-    /// Notes a figure whose rounds differ much.
-    fn judge(&mut self, what: &str, medians: &[f64]) {
-        let (low, high) = medians
-            .iter()
-            .fold((f64::MAX, 0.0f64), |(low, high), &each| (low.min(each), high.max(each)));
-        if high > low * NOISY && high - low > 1.0 {
-            let rounds: Vec<String> = medians.iter().map(|us| format!("{us:.1}")).collect();
-            let all = format!("{what}: {} us in {} rounds", rounds.join(", "), rounds.len());
-            self.warnings.push(all);
-        }
-    }
-}
 
 /// Measures the machine: the device under a directory, or a block device, whose contents are lost: if it is not
 /// blank, only with `force`.

@@ -21,8 +21,9 @@ use twin_host::{
 use twin_lab::Processor;
 use twin_lab::layouts::LAYOUTS;
 
+use super::bench::{Bench, LARGE, SMALL};
 use super::fuse::can_mount;
-use super::{Bench, LARGE, SMALL, served};
+use super::served;
 use crate::probe::Probe;
 use crate::runner::median;
 

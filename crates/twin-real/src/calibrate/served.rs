@@ -15,8 +15,8 @@ use rustix::fs::{AtFlags, StatxFlags};
 use twin_fs::{LayoutKind, Op};
 use twin_trace::{Reader, Record, Source, Verb};
 
+use super::bench::{Bench, LARGE, SMALL};
 use super::fuse::O_DIRECT;
-use super::{Bench, LARGE, SMALL};
 use crate::systems::System;
 
 /// Files that are made.

@@ -18,7 +18,7 @@ use twin_lab::{Config, MachineFile, Workload, simulate};
 use twin_trace::Verb;
 use twin_trace::replay::Pace;
 
-use super::{Bench, SMALL};
+use super::bench::{Bench, SMALL};
 use crate::marked::{between_marks, measured};
 use crate::runner::median;
 use crate::systems::System;

@@ -13,8 +13,11 @@ use twin_age::{
 };
 use twin_ageing::copy::make_copy;
 use twin_ageing::{AgeSettings, Aged, END, IMAGE_SECTOR, ageing_settings, make_old, new_volume};
+use twin_cli::progress::{Progress, Shown};
+use twin_cli::{Failure, Outcome, Printer, say, usage};
 use twin_disk::Block;
 use twin_fs::Identity;
+use twin_host::{Interrupts, NewFile};
 use twin_lab::layouts::layout;
 use twin_lab::{Platter, Workload};
 use twin_mount::git;
@@ -23,9 +26,7 @@ use twin_settings::{grammar, value};
 use twin_trace::readers::CHECKOUTS;
 use twin_trace::{Record, Source, Writer};
 
-use super::files::NewFile;
-use super::progress::{Progress, Shown};
-use super::{Failure, Interrupts, Outcome, Printer, age_on, say, usage, workload};
+use super::{age_on, workload};
 use crate::cli::Age;
 use crate::size::Size;
 

@@ -4,11 +4,13 @@ use std::process::ExitCode;
 
 use twin_ageing::AgeSettings;
 use twin_ageing::layout_report::{OldForReal, old_for_real};
+use twin_cli::{Outcome, Printer, usage};
+use twin_host::Interrupts;
 use twin_real::age::{Ageing, History, grow_old};
 use twin_real::choose;
 
-use super::{Interrupts, Outcome, Printer, runner, usage};
 use crate::cli::Age;
+use crate::measuring::runner;
 
 pub(super) fn run(
     args: &Age,

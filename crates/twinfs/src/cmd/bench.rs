@@ -6,18 +6,18 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
 use twin_bench::{self as bench, Target, directory};
+use twin_cli::progress::Progress;
+use twin_cli::{Failure, Outcome, Printer, say, usage};
 use twin_host::fuse::sync_file_system;
-use twin_host::{Undoing, absolute, remove_by_force};
+use twin_host::{Interrupts, Undoing, absolute, real_clock, remove_by_force};
 use twin_lab::{Config, Run};
 use twin_real::device_times;
 use twin_report::Report;
 
 use super::compare::tell_of_events;
-use super::progress::Progress;
 use super::start::Start;
-use super::time::real_clock;
-use super::{Failure, Interrupts, Outcome, Printer, runner, say, usage};
 use crate::cli::Bench;
+use crate::measuring::runner;
 
 /// The default benchmarks: they take about a minute on a disk.
 const DEFAULT: &[&str] = &["small:files=2000", "large:mb=32", "sizes:size=64K,total=16M", "andrew"];

@@ -6,15 +6,16 @@ use std::process::ExitCode;
 
 use twin_cache::Rules;
 use twin_cache::replacement::REGISTRY;
+use twin_cli::progress::Progress;
+use twin_cli::{Failure, Outcome, Printer, say, usage};
+use twin_host::{Interrupts, real_clock};
 use twin_lab::caches::{self, Accesses, Input, Loaded, Study, default_sizes, load, report};
+use twin_mount::input::{Accessed, accesses_of};
 use twin_sim::model;
 use twin_trace::{Reader, block, readers};
 
-use super::progress::Progress;
-use super::time::real_clock;
-use super::{Failure, Interrupts, Outcome, Printer, reading, say, usage};
+use super::reading;
 use crate::cli::{Cache, ObjectRules};
-use crate::input::{Accessed, accesses_of};
 
 pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
     if args.list {

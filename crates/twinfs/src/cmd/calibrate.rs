@@ -2,12 +2,13 @@
 
 use std::process::ExitCode;
 
-use twin_host::NewFile;
+use twin_cli::{Outcome, Printer};
+use twin_host::{Interrupts, NewFile};
 use twin_real::calibrate::{calibrate, figures, summary, write};
 use twin_report::Report;
 
-use super::{Interrupts, Outcome, Printer, runner};
 use crate::cli::Calibrate;
+use crate::measuring::runner;
 
 pub(crate) fn run(args: &Calibrate, interrupts: &Interrupts) -> Outcome {
     let mut printer = Printer::of(&args.output, interrupts)?;

@@ -4,14 +4,14 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use serde_json::{Value, json};
+use twin_cli::progress::Progress;
+use twin_cli::{Outcome, Printer};
 use twin_fs::{CheckReport, CheckRequest};
-use twin_host::{Host, HostOptions, ImageOptions};
+use twin_host::{Host, HostOptions, ImageOptions, Interrupts};
+use twin_mount::image::layout_of;
+use twin_mount::opening::device;
 use twin_report::Report;
 
-use super::image::layout_of;
-use super::opening::device;
-use super::progress::Progress;
-use super::{Interrupts, Outcome, Printer};
 use crate::cli::Check;
 
 pub(crate) fn run(args: &Check, interrupts: &Interrupts) -> Outcome {

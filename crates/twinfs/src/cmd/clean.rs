@@ -2,14 +2,15 @@
 
 use std::process::ExitCode;
 
+use twin_cli::progress::Progress;
+use twin_cli::{Outcome, Printer, usage};
 use twin_fs::{Cleaning, Settings};
+use twin_host::Interrupts;
+use twin_mount::image::must_be_log;
+use twin_mount::opening::{OpenOptions, Opened, open_volume, set_for_open};
 use twin_report::Report;
 use twin_settings::grammar;
 
-use super::image::must_be_log;
-use super::opening::{OpenOptions, Opened, open_volume, set_for_open};
-use super::progress::Progress;
-use super::{Interrupts, Outcome, Printer, usage};
 use crate::cli::Clean;
 use crate::size::Size;
 

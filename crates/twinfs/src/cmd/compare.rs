@@ -4,23 +4,25 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use twin_cli::progress::Progress;
+use twin_cli::{Failure, Outcome, Printer, say, usage};
+use twin_host::Interrupts;
 use twin_lab::observe::named_rows;
 use twin_lab::{
     Comparison, Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, Run, SeedRuns,
     Seeded, SimulateError, Trust, Workload, about_workload, compare_seeds, compared_by_default,
     measurable, rank, rivals, settings_help, verdict, what_if, what_if_changes, workload_help,
 };
+use twin_mount::input::{Wanted, must_be};
 use twin_real::replay::replay;
-use twin_report::Part;
+use twin_report::{Part, Report};
 use twin_rt::Categories;
 
-use super::on;
-use super::progress::Progress;
 use super::start::Start;
 use super::workload::{Chosen, chosen};
-use super::{Failure, Interrupts, Outcome, Printer, reading, say, usage};
+use super::{on, reading};
 use crate::cli::{Compare, Pace};
-use crate::input::{Wanted, must_be};
+use crate::measuring::runner;
 
 /// Settings of the volume on which the trace that comes with the program was recorded, and which it
 /// nearly fills.
@@ -55,9 +57,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     let trust = Trust::of(&configs);
     let job = (&workload, operations);
     let judged = (measure, &trust);
-    let observe = args.observe.observing().map_err(usage)?;
-    let observed = |config| Run { observe: observe.clone(), ..Run::of(config) };
-    let runs = configs.into_iter().map(observed).collect();
+    let runs = observed(args, configs)?;
     let (ran, fresh) = run_all(args, job, pace, runs, (start.as_ref(), judged), &mut not_run)?;
     let figures: Vec<Figures> = ran.iter().map(|(_, run)| run.figures.clone()).collect();
     let of_runs = verdict(&figures, measure, &trust);
@@ -72,26 +72,13 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         }
         false => verdict,
     });
-    let (title, shared) = (title(args), shared_settings(args));
-    let comparison = Comparison {
-        title: &title,
-        shared: &shared,
-        verdict: verdict.as_deref(),
-        measure,
-        runs: &ran,
-        not_run: &not_run,
-        details: args.details,
-    };
-    let mut report = comparison.report();
-    for part in about_workload(&workload).map_err(|error| error.to_string())? {
-        report.add(part);
-    }
+    let mut report = reported(args, &ran, &not_run, verdict.as_deref(), &workload)?;
     if let Some(start) = &start {
         start.add_to(report.rows_mut(), fresh.as_deref().unwrap_or_default())?;
     }
     let measured = match args.on.is_empty() {
         true => Vec::new(),
-        false => replay(&super::runner(interrupts)?, &targets, &workload, operations, pace)?,
+        false => replay(&runner(interrupts)?, &targets, &workload, operations, pace)?,
     };
     report.rows_mut().extend(measured.iter().map(on::object));
     report.change_json(|row| reading::add_to(row, &reading));
@@ -105,6 +92,37 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     printer.print(&report)?;
     let all_done = ending(&figures, &not_run) && !is_cut && measured.iter().all(on::is_whole);
     Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Runs of these configurations with the observers that were asked for.
+fn observed(args: &Compare, configs: Vec<Config>) -> Result<Vec<Run>, Failure> {
+    let observe = args.observe.observing().map_err(usage)?;
+    let observed = |config| Run { observe: observe.clone(), ..Run::of(config) };
+    Ok(configs.into_iter().map(observed).collect())
+}
+
+/// The report on runs, with what is to be said of the workload.
+fn reported(
+    args: &Compare,
+    ran: &[(Config, Seeded)],
+    not_run: &NotRun,
+    verdict: Option<&str>,
+    workload: &Workload,
+) -> Result<Report, String> {
+    let comparison = Comparison {
+        title: &title(args),
+        shared: &shared_settings(args),
+        verdict,
+        measure: MEASURES.get(&args.by).map_err(|error| error.to_string())?,
+        runs: ran,
+        not_run,
+        details: args.details,
+    };
+    let mut report = comparison.report();
+    for part in about_workload(workload).map_err(|error| error.to_string())? {
+        report.add(part);
+    }
+    Ok(report)
 }
 
 /// Refuses arguments that would be ignored.

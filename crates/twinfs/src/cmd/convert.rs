@@ -8,15 +8,16 @@ use std::fs::File;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use twin_cli::progress::Progress;
+use twin_cli::{Failure, Outcome, Printer};
 use twin_fs::Op;
+use twin_host::{Interrupts, NewFile};
 use twin_report::{Report, Table, cells};
 use twin_rt::{Nanos, SECS};
 use twin_trace::{Header, Outcome as Answer, Record, Source, TraceError, Traits, Verb, Writer};
 
-use super::files::NewFile;
-use super::progress::Progress;
+use super::reading;
 use super::workload::{generated, of_file};
-use super::{Failure, Interrupts, Outcome, Printer, reading};
 use crate::cli::Convert;
 
 /// How many records are taken before it is looked whether to stop.

@@ -9,18 +9,19 @@ use twin_age::again::{Told, Window};
 use twin_ageing::forecast::{Outlook, Tried, forecast_changes, next_period};
 use twin_ageing::fork::{Closed, Twin};
 use twin_ageing::map_of_platter;
+use twin_cli::progress::Progress;
+use twin_cli::{Failure, Outcome, Printer, usage};
 use twin_fs::LayoutKind;
+use twin_host::Interrupts;
 use twin_lab::{Config, Figures, Platter, Run, SimulateError, Trust, Workload, compare};
+use twin_mount::client::{FrozenVolume, MountClient};
+use twin_mount::image::layout_of;
+use twin_mount::image_volume::{platter_of, run_on_image};
 use twin_settings::value::nanos;
 
 use super::compare::machine_file;
-use super::image::layout_of;
-use super::progress::Progress;
-use super::start::{of_image, read};
 use super::workload::of_file;
-use super::{Failure, Interrupts, Outcome, Printer, usage};
 use crate::cli::{Forecast, Pace};
-use twin_mount::client::{FrozenVolume, MountClient};
 
 /// The most memory in which a mount keeps what is overwritten while its state is read.
 const KEEP_BYTES: u64 = 256 << 20;
@@ -74,7 +75,7 @@ fn state(args: &Forecast) -> Result<State, Failure> {
         return Err(usage("an image needs the recording that led to it: give --trace too"));
     };
     let kind = layout_of(&args.what)?;
-    let platter = read(&args.what).map_err(|why| format!("{name}: {why}"))?;
+    let platter = platter_of(&args.what).map_err(|why| format!("{name}: {why}"))?;
     let map = map_of_platter(kind, &platter).map_err(|why| format!("{name}: {why}"))?;
     Ok(State { kind, platter, map, recording, requests: None, cache_bytes: None })
 }
@@ -136,7 +137,7 @@ fn simulated(
     let bar = Progress::of("operations simulated", (settings.len() as u64 + 1) * told.requests);
     let name = args.what.display().to_string();
     let on_volume = |config: Config| {
-        let (run, _) = of_image(&config, &name, state.kind, &state.platter)?;
+        let (run, _) = run_on_image(&config, &name, state.kind, &state.platter)?;
         Ok::<_, String>(Run { steps: Some(twin_lab::Steps(bar.counting())), ..run })
     };
     let changed = |setting: &String| {

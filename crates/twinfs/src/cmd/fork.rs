@@ -5,15 +5,15 @@ use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
 
 use twin_ageing::fork::{Closed, Twin};
+use twin_cli::progress::Progress;
+use twin_cli::{Outcome, say};
 use twin_disk::Block;
+use twin_host::{Interrupts, NewFile};
 use twin_lab::SimulateError;
+use twin_mount::client::{FrozenVolume, MountClient};
 
-use super::files::NewFile;
-use super::progress::Progress;
-use super::{Interrupts, Outcome, say};
 use crate::cli::Fork;
 use crate::size::Size;
-use twin_mount::client::{FrozenVolume, MountClient};
 
 /// Pieces of this many zero bytes become holes.
 const HOLE: usize = 4096;

@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use twin_cli::progress::Progress;
+use twin_cli::{Failure, Outcome, Printer, usage};
+use twin_host::Interrupts;
 use twin_lab::frontier::{FrontierPoint, Study, choices, frontier, report};
 use twin_lab::{Config, Run};
 use twin_settings::value::nanos;
 
-use super::progress::Progress;
 use super::start::Start;
 use super::workload::{Chosen, chosen};
-use super::{Failure, Interrupts, Outcome, Printer, usage};
 use crate::cli::{Frontier, Pace};
 
 pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {

@@ -6,15 +6,16 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde::Serialize;
+use twin_cli::progress::Progress;
+use twin_cli::{Failure, Outcome, Printer};
 use twin_gather::{Gathered, Gatherer, capture, infer, nfsdump};
+use twin_host::{Interrupts, NewFile};
+use twin_mount::input::{Wanted, must_be};
 use twin_report::{Report, Table, cells};
 use twin_trace::{Reading, Writer, readers};
 
-use super::files::NewFile;
-use super::progress::Progress;
-use super::{Failure, Interrupts, Outcome, Printer, reading};
+use super::reading;
 use crate::cli::Gather;
-use crate::input::{Wanted, must_be};
 
 const OPENS: &str = "opens inferred";
 const BEFORE: &str = "files that existed before";

@@ -5,9 +5,11 @@ use std::process::ExitCode;
 
 use twin_age::{Layout as VolumeLayout, by_directory, by_file};
 use twin_ageing::layout_report::{Day, HistoryReport, LayoutReport};
+use twin_cli::progress::Shown;
+use twin_cli::{Outcome, Printer, usage};
+use twin_host::Interrupts;
+use twin_mount::source_map::{each_snapshot, map_of_source};
 
-use super::source_map::{each_snapshot, map_of_source};
-use super::{Interrupts, Outcome, Printer};
 use crate::cli::Layout;
 
 pub(crate) fn run(args: &Layout, interrupts: &Interrupts) -> Outcome {
@@ -15,12 +17,12 @@ pub(crate) fn run(args: &Layout, interrupts: &Interrupts) -> Outcome {
     match (&args.what, &args.history) {
         (Some(what), _) => of_volume(args, what, printer, interrupts),
         (None, Some(dir)) => of_history(dir, printer),
-        (None, None) => Err(super::usage("name an image, a snapshot or a directory")),
+        (None, None) => Err(usage("name an image, a snapshot or a directory")),
     }
 }
 
 fn of_volume(args: &Layout, what: &Path, mut printer: Printer, interrupts: &Interrupts) -> Outcome {
-    let map = map_of_source(what, interrupts, &super::progress::Shown)?;
+    let map = map_of_source(what, interrupts, &Shown)?;
     let layout = VolumeLayout::of(&map);
     let mut report = LayoutReport::of(&what.display().to_string(), &map, &layout);
     if args.files {

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use clap::CommandFactory;
+use twin_cli::{Outcome, say};
 
-use super::{Outcome, say};
 use crate::cli::{Cli, Completions, Man};
 
 pub(crate) fn completions(args: &Completions) -> Outcome {

@@ -39,13 +39,10 @@ mod validate;
 mod volume;
 mod workload;
 
-use crate::cli::Command;
+use twin_cli::Outcome;
+use twin_host::Interrupts;
 
-pub(crate) use twin_cli::{Failure, Outcome, Printer, say, say_to_reader, usage};
-use twin_cli::{progress, terminal};
-pub(crate) use twin_host::Interrupts;
-use twin_mount::{image, opening, source_map};
-use {twin_host as files, twin_host as time};
+use crate::cli::Command;
 
 /// True if a command ends an interrupt in its own way: what is mounted is unmounted in order, and a
 /// program that takes over listens for itself.
@@ -87,10 +84,4 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::pages(&args),
     }
-}
-
-/// The runner of what is measured on this machine.
-fn runner(interrupts: &Interrupts) -> Result<twin_real::Runner<'_>, String> {
-    let program = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
-    Ok(twin_real::Runner { interrupts, progress: &progress::Shown, program })
 }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use twin_cli::{Outcome, usage};
 use twin_host::serving::run_serving;
 use twin_host::{Budget, absolute};
 use twin_lab::MountFlush;
@@ -11,7 +12,6 @@ use twin_mount::mount::{MountRequest, serve_volume};
 use twin_mount::nfs::NfsBeside;
 use twin_mount::opening::set_for_open;
 
-use super::{Outcome, usage};
 use crate::cli::{Mount, MountChoice};
 use crate::size::Size;
 

@@ -1,11 +1,10 @@
 //! `twinfs compare --on`: what was measured by replaying on this machine, beside its simulations.
 
 use serde_json::{Value, json};
+use twin_cli::{Failure, usage};
 use twin_lab::Figures;
 use twin_real::Wrong;
 use twin_real::replay::{Measured, Replayed, Target};
-
-use super::{Failure, usage};
 
 /// What was measured beside what was simulated, in lines.
 pub(super) fn words(all: &[Replayed], simulated: &[Figures]) -> String {

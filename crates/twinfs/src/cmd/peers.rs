@@ -9,13 +9,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use twin_bench::{self as bench, Target, ratios};
-use twin_host::{absolute, real_clock};
+use twin_cli::progress::Progress;
+use twin_cli::{Outcome, Printer, usage};
+use twin_host::{Interrupts, absolute, real_clock};
 use twin_real::choose;
 use twin_real::peers::{BareDevice, Peer, Turns};
 
-use super::progress::Progress;
-use super::{Interrupts, Outcome, Printer, runner, usage};
 use crate::cli::Bench;
+use crate::measuring::runner;
 use crate::size::Size;
 
 /// What runs unless told otherwise: some minutes a round.

@@ -2,11 +2,12 @@
 
 use std::process::ExitCode;
 
+use twin_cli::{Outcome, Printer, say, usage};
+use twin_host::Interrupts;
 use twin_lab::{Preset, presets, settings_help};
 use twin_report::Report;
 use twin_settings::SettingsError;
 
-use super::{Interrupts, Outcome, Printer, say, usage};
 use crate::cli::Presets;
 
 pub(crate) fn run(args: &Presets, interrupts: &Interrupts) -> Outcome {

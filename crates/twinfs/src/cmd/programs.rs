@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::Outcome;
+use twin_cli::Outcome;
 
 /// Words of a command line before the arguments of a command: the program and the command.
 const BEFORE_ARGUMENTS: usize = 2;

@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
+use twin_cli::Outcome;
 use twin_host::absolute;
 use twin_host::serving::run_serving;
 use twin_mount::record::{RecordRequest, serve_mirror};
 
-use super::Outcome;
 use crate::cli::Record;
 
 /// The memory of a mirror, in bytes: buffers, and what it knows of files in use.

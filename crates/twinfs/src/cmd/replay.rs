@@ -5,20 +5,20 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use serde_json::json;
+use twin_cli::progress::Progress;
+use twin_cli::{Outcome, Printer, usage};
 use twin_fs::{FileSystem, Op, Request};
+use twin_host::{Interrupts, real_clock};
 use twin_lab::{Config, Counted, Latency, Run, figures_report, simulate, verify_flight};
+use twin_mount::image::layout_of;
+use twin_mount::input::{Wanted, must_be};
+use twin_mount::opening::{OpenOptions, Opened, open_volume};
 use twin_report::Report;
 use twin_rt::Time;
 use twin_trace::replay::{self, Options, Replayer};
 
-use super::image::layout_of;
-use super::opening::{OpenOptions, Opened, open_volume};
-use super::progress::Progress;
-use super::time::real_clock;
 use super::workload::{Chosen, chosen};
-use super::{Interrupts, Outcome, Printer, usage};
 use crate::cli::{Pace, Replay};
-use crate::input::{Wanted, must_be};
 
 pub(crate) fn run(args: &Replay, interrupts: &Interrupts) -> Outcome {
     let mut printer = Printer::of(&args.output, interrupts)?;

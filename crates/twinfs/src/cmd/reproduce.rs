@@ -1,8 +1,10 @@
 //! `twinfs reproduce`: a program of its own, since nothing else needs what it is built of.
 
-use super::{Outcome, programs};
+use twin_cli::Outcome;
+use twin_mount::input::{Wanted, must_be};
+
+use super::programs;
 use crate::cli::Reproduce;
-use crate::input::{Wanted, must_be};
 
 pub(crate) fn run(args: &Reproduce) -> Outcome {
     // What cannot be read is said before minutes of work, with the command that takes it.

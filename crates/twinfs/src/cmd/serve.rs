@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 use std::rc::Rc;
 
+use twin_cli::{Outcome, say, usage};
 use twin_host::fuse::{Ready, in_background_with_note};
 use twin_host::{Budget, Grade, Words, take_limits, take_signals};
 use twin_mount::nfs::{ServeRequest, exports, serve_volumes, shares};
 
-use super::{Outcome, say, usage};
 use crate::cli::Serve;
 
 pub(crate) fn run(args: Serve) -> Outcome {

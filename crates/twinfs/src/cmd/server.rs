@@ -3,14 +3,15 @@
 use std::path::Path;
 use std::process::ExitCode;
 
+use twin_cli::progress::Progress;
+use twin_cli::{Failure, Outcome, Printer, usage};
+use twin_host::Interrupts;
 use twin_lab::Workload;
 use twin_lab::server::{
     Does, Fit, PRESETS, ServerFigures, ServerFile, fit, preset, report, simulate_server,
 };
 
-use super::progress::Progress;
 use super::workload::chosen;
-use super::{Failure, Interrupts, Outcome, Printer, usage};
 use crate::cli::Compare;
 
 pub(super) fn run(args: &Compare, file: &Path, interrupts: &Interrupts) -> Outcome {

@@ -4,16 +4,17 @@ use std::io::Write;
 use std::process::ExitCode;
 
 use twin_age::snapshot;
+use twin_cli::progress::Shown;
+use twin_cli::{Outcome, say};
+use twin_host::{Interrupts, NewFile};
+use twin_mount::source_map::map_of_source;
 
-use super::files::NewFile;
-use super::source_map::map_of_source;
-use super::{Interrupts, Outcome, say};
 use crate::cli::Snapshot;
 use crate::size::Size;
 
 pub(crate) fn run(args: &Snapshot, interrupts: &Interrupts) -> Outcome {
     let new = NewFile::make(&args.to, interrupts)?;
-    let mut map = map_of_source(&args.what, interrupts, &super::progress::Shown)?;
+    let mut map = map_of_source(&args.what, interrupts, &Shown)?;
     if map.taken_s == 0 {
         map.taken_s = now_s();
     }

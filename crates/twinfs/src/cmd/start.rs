@@ -3,31 +3,21 @@
 //! Contract: an image is read and never written; a simulation changes a copy in memory.
 
 use std::cell::RefCell;
-use std::fs::File;
-use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
-use rustix::fs::{SeekFrom, seek};
 use serde_json::Value;
-use twin_age::{Layout, snapshot};
-use twin_ageing::map_of_platter;
+use twin_age::snapshot;
 use twin_ageing::old_volumes::{AgedSpec, Beginning, OldVolumes};
-use twin_disk::{Block, Buf};
+use twin_cli::progress::Progress;
+use twin_cli::{Failure, usage};
 use twin_fs::LayoutKind;
 use twin_lab::{Config, Figures, MeasureEntry, Platter, Run, Seeded, Trust, verdict};
+use twin_mount::image::layout_of;
+use twin_mount::image_volume::{platter_of, run_on_image};
 use twin_mount::kept_volumes::{Kept, Notes};
+use twin_mount::source_map::snapshot_bytes;
 
-use super::image::layout_of;
-use super::progress::Progress;
-use super::source_map::snapshot_bytes;
-use super::{Failure, usage};
 use crate::cli;
-use crate::size::Size;
-
-/// The most bytes of an image that are read into memory.
-const MOST_BYTES: u64 = 4 << 30;
-/// What is read at a time.
-const CHUNK: usize = 64 << 10;
 
 /// Where simulations begin.
 pub(super) struct Start {
@@ -100,7 +90,7 @@ impl Start {
                 What::Made(beginning) => {
                     old.start(config, beginning).map_err(|error| error.to_string())
                 }
-                What::Image { name, kind, platter } => of_image(config, name, *kind, platter),
+                What::Image { name, kind, platter } => run_on_image(config, name, *kind, platter),
             };
             match made {
                 Ok((Run { config, start, .. }, score)) => {
@@ -223,71 +213,6 @@ fn from(path: &Path, places: Option<cli::Places>) -> Result<What, Failure> {
         return Err(usage(format!("--places: {name} is no snapshot")));
     }
     let kind = layout_of(path)?;
-    let platter = read(path).map_err(|why| format!("{name}: {why}"))?;
+    let platter = platter_of(path).map_err(|why| format!("{name}: {why}"))?;
     Ok(What::Image { name, kind, platter })
-}
-
-/// A run of a configuration on the volume of an image.
-pub(super) fn of_image(
-    config: &Config,
-    name: &str,
-    kind: &'static dyn LayoutKind,
-    platter: &Platter,
-) -> Result<(Run, Option<f64>), String> {
-    if config.layout.name() != kind.name() {
-        return Err(format!(
-            "{name} is {}, and this layout is {}",
-            kind.noun(),
-            config.layout.name()
-        ));
-    }
-    let map = map_of_platter(kind, platter).map_err(|error| error.to_string())?;
-    if let Some(problem) = map.problems.first() {
-        return Err(format!("{name} is damaged: {problem}"));
-    }
-    let score = Layout::of(&map).score.value();
-    let config = Config { size: Some(platter.size()), size_asked: true, ..config.clone() };
-    Ok((Run { start: Some(platter.clone()), ..Run::of(config) }, score))
-}
-
-/// The content of an image or device; holes are zeros and take no memory.
-pub(super) fn read(path: &Path) -> Result<Platter, String> {
-    let text = |error: std::io::Error| error.to_string();
-    let mut file = File::open(path).map_err(text)?;
-    // A device has no length of its own.
-    let size = std::io::Seek::seek(&mut file, std::io::SeekFrom::End(0)).map_err(text)?;
-    let metadata = file.metadata().map_err(text)?;
-    let is_file = metadata.is_file();
-    let stored = if is_file { metadata.blocks() * 512 } else { size };
-    if stored.min(size) > MOST_BYTES {
-        return Err(format!(
-            "{} of it are in use on the host, and a simulation can begin on {} at most",
-            Size(stored),
-            Size(MOST_BYTES)
-        ));
-    }
-    let mut platter = Platter::new(size);
-    let mut at = 0;
-    while at < size {
-        match seek(&file, SeekFrom::Data(at)) {
-            Ok(data) => at = data,
-            // Nothing but holes is left. A device may not tell of holes.
-            Err(_) if is_file => break,
-            Err(_) => {}
-        }
-        let end = match seek(&file, SeekFrom::Hole(at)) {
-            Ok(hole) if hole > at => hole,
-            _ => size,
-        };
-        while at < end {
-            let mut bytes = Buf::zeroed(CHUNK.min((end - at) as usize));
-            file.read_exact_at(&mut bytes, at).map_err(text)?;
-            let len = bytes.len() as u64;
-            if bytes.iter().any(|&byte| byte != 0) {
-                platter.write(at, &[Block::Bytes(bytes.freeze())]);
-            }
-            at += len;
-        }
-    }
-    Ok(platter)
 }

@@ -3,18 +3,18 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use twin_cli::progress::Progress;
+use twin_cli::{Outcome, Printer, usage};
 use twin_fs::{FileSystem, Op, Reply, Request, Settings};
-use twin_host::ImageOptions;
-use twin_report::Report;
-
-use super::image::layout_of;
-use super::opening::{OpenOptions, Opened, open_volume};
-use super::progress::Progress;
-use super::{Interrupts, Outcome, Printer, usage};
-use crate::cli::Stat;
-use crate::size::Size;
+use twin_host::{ImageOptions, Interrupts};
 use twin_mount::answers::Question;
 use twin_mount::client::MountClient;
+use twin_mount::image::layout_of;
+use twin_mount::opening::{OpenOptions, Opened, open_volume};
+use twin_report::Report;
+
+use crate::cli::Stat;
+use crate::size::Size;
 
 pub(crate) fn run(args: &Stat, interrupts: &Interrupts) -> Outcome {
     if args.times.is_some() && args.watch.is_none() && !args.observe.is_on() {

@@ -8,15 +8,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use twin_cli::terminal::terminal_width;
+use twin_cli::{Outcome, Printer, say_to_reader, usage};
 use twin_lab::observe::{Row, table};
+use twin_mount::answers::Question;
+use twin_mount::client::MountClient;
 use twin_report::rows::csv;
 use twin_report::{Form, Report, value};
 
-use super::terminal::terminal_width;
-use super::{Outcome, Printer, say_to_reader, usage};
 use crate::cli::{Format, Stat};
-use twin_mount::answers::Question;
-use twin_mount::client::MountClient;
 
 /// The interval if none is given.
 const EVERY_NS: u64 = 10 * twin_rt::SECS;

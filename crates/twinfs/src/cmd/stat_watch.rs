@@ -7,15 +7,15 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use twin_cli::{Outcome, Printer, say_to_reader};
 use twin_fs::write_cost;
+use twin_mount::answers::Question;
+use twin_mount::client::MountClient;
 use twin_report::Report;
 use twin_report::rows::csv;
 
-use super::{Outcome, Printer, say_to_reader};
 use crate::cli::{Format, Stat};
 use crate::size::Size;
-use twin_mount::answers::Question;
-use twin_mount::client::MountClient;
 
 pub(super) fn run(args: &Stat, seconds: u32, mut printer: Printer) -> Outcome {
     let dir = args.image.display();

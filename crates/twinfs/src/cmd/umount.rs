@@ -8,11 +8,11 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::Duration;
 
+use twin_cli::progress::Progress;
+use twin_cli::{Outcome, say};
 use twin_host::fuse::{unmount, unmount_telling};
 use twin_host::{Late, within};
 
-use super::progress::Progress;
-use super::{Outcome, say};
 use crate::cli::Umount;
 
 pub(crate) fn run(args: &Umount) -> Outcome {

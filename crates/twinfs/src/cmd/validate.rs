@@ -3,15 +3,16 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use twin_host::NewFile;
+use twin_cli::{Outcome, Printer, say, usage};
+use twin_host::{Interrupts, NewFile};
 use twin_lab::MachineFile;
 use twin_real::calibrate::{text_of, today, write};
 use twin_real::validate::{Report, Validation, loads, run_own, validate};
 use twin_report::Form;
 
 use super::compare::machine_file;
-use super::{Interrupts, Outcome, Printer, runner, say, usage};
 use crate::cli::Validate;
+use crate::measuring::runner;
 
 pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
     if let Some(name) = &args.load {

@@ -6,16 +6,17 @@ use std::sync::Arc;
 
 use twin_clean::volume::workload;
 use twin_clean::{placement, victim};
+use twin_cli::progress::Progress;
+use twin_cli::{Failure, Outcome, Printer, say, usage};
+use twin_host::{Interrupts, real_clock};
 use twin_lab::volume::{
     Input, Study, every, full_table, gaps, list, markdown, read_trace, report, rivals, run_all,
 };
+use twin_mount::input::{Wanted, must_be};
 use twin_trace::Reading;
 
-use super::progress::Progress;
-use super::time::real_clock;
-use super::{Failure, Interrupts, Outcome, Printer, reading, say, usage};
+use super::reading;
 use crate::cli::Volume;
-use crate::input::{Wanted, must_be};
 
 pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
     if args.list {

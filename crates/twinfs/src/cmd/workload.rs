@@ -8,11 +8,12 @@ use std::fs::File;
 use std::path::Path;
 use std::sync::Arc;
 
+use twin_cli::{Failure, usage};
 use twin_lab::{Opener, Workload, WorkloadError, plan};
+use twin_mount::input::{Wanted, must_be, operations_of};
 use twin_trace::{Place, Reading, Record, TraceError, readers};
 
-use super::{Failure, reading, usage};
-use crate::input::{Wanted, must_be, operations_of};
+use super::reading;
 
 /// The trace that comes with the program: see traces/README.md.
 const SHIPPED_TRACE: &[u8] = include_bytes!("../../../../traces/server.tw");

@@ -8,8 +8,7 @@ use std::io::Write;
 use serde_json::Value as J;
 use twin_fs::dump::{Column, Fields, Problem, Sink, Value};
 
-use super::Writer;
-use super::json;
+use super::{Writer, json};
 
 pub(super) struct Csv<W: Write, E: Write> {
     out: Writer<W>,

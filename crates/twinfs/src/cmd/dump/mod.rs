@@ -9,14 +9,14 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::rc::Rc;
 
+use twin_cli::{Outcome, Printer, usage};
 use twin_disk::BlockDevice;
 use twin_fs::LayoutKind;
 use twin_fs::dump::{Request, Sink};
-use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
+use twin_host::{FileDevice, Host, HostOptions, ImageOptions, Interrupts};
+use twin_mount::image::layout_of;
 use twin_report::Report;
 
-use super::image::layout_of;
-use super::{Interrupts, Outcome, Printer, usage};
 use crate::cli::{Dump, Format};
 
 pub(crate) fn run(args: &Dump, interrupts: &Interrupts) -> Outcome {

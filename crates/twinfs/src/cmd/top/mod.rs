@@ -7,14 +7,14 @@ use std::process::ExitCode;
 
 use twin_clean::volume::{Volume, VolumeGeometry, workload};
 use twin_clean::{placement, victim};
+use twin_cli::{Outcome, usage};
+use twin_host::real_clock;
 use twin_lab::Status;
 use twin_lab::segment_map::frame;
+use twin_mount::input::{Wanted, must_be};
 
 use self::screen::Screen;
-use super::time::real_clock;
-use super::{Outcome, usage};
 use crate::cli::Top;
-use crate::input::{Wanted, must_be};
 
 /// Blocks of a bare volume.
 const BLOCKS: u32 = 131_072;

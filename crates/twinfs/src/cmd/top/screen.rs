@@ -6,9 +6,8 @@
 
 use std::io::IsTerminal;
 
+use twin_cli::say;
 use twin_lab::segment_map::Look;
-
-use crate::cmd::say;
 
 /// The width of pictures that go to no terminal.
 const COLUMNS: usize = 80;

@@ -8,14 +8,14 @@ use std::ops::ControlFlow;
 use std::process::ExitCode;
 use std::rc::Rc;
 
+use twin_cli::{Outcome, say, usage};
 use twin_disk::{IoKind, Origin};
+use twin_host::real_clock;
 use twin_lab::segment_map::Look;
 use twin_lab::{Config, Served, Status, Watcher, World, simulate_watched};
 use twin_rt::{Nanos, SECS, Time};
 
-use super::super::time::real_clock;
 use super::super::workload::{Chosen, chosen};
-use super::super::{Outcome, say, usage};
 use super::screen::Screen;
 use super::wait_until;
 use crate::cli::{Pace, Top};

@@ -1,0 +1,60 @@
+//! What the parts of a calibration share.
+
+use std::path::Path;
+
+use twin_host::{Bar, ScratchDir};
+
+use crate::runner::Runner;
+
+/// Medians of rounds that differ by more than this factor are told.
+const NOISY: f64 = 1.5;
+/// Bytes of small and of large operations.
+pub(super) const SMALL: usize = 4096;
+pub(super) const LARGE: usize = 128 << 10;
+
+/// What the parts of a calibration share.
+pub(super) struct Bench<'a> {
+    pub(super) runner: Runner<'a>,
+    scratch: ScratchDir,
+    bar: Bar,
+    pub(super) warnings: Vec<String>,
+}
+
+impl<'a> Bench<'a> {
+    pub(super) fn make(runner: &Runner<'a>, base: &Path, bar: Bar) -> Result<Bench<'a>, String> {
+        if !base.is_dir() {
+            return Err(format!(
+                "{} is no directory: give one on the device that is to be measured",
+                base.display()
+            ));
+        }
+        let scratch = runner.scratch(base, "calibrate")?;
+        Ok(Bench { runner: runner.clone(), scratch, bar, warnings: Vec::new() })
+    }
+
+    /// The directory to work in.
+    pub(super) fn dir(&self) -> &Path {
+        self.scratch.path()
+    }
+
+    /// A step has been done.
+    ///
+    /// # Errors
+    /// If the user has interrupted.
+    pub(super) fn step(&self) -> Result<(), String> {
+        self.bar.add(1);
+        self.runner.check()
+    }
+
+    /// Notes a figure whose rounds differ much.
+    pub(super) fn judge(&mut self, what: &str, medians: &[f64]) {
+        let (low, high) = medians
+            .iter()
+            .fold((f64::MAX, 0.0f64), |(low, high), &each| (low.min(each), high.max(each)));
+        if high > low * NOISY && high - low > 1.0 {
+            let rounds: Vec<String> = medians.iter().map(|us| format!("{us:.1}")).collect();
+            let all = format!("{what}: {} us in {} rounds", rounds.join(", "), rounds.len());
+            self.warnings.push(all);
+        }
+    }
+}
