@@ -283,7 +283,7 @@ impl Bus {
     /// Requests the bus at `now`, which must not be earlier than that of any request before. `rank` is
     /// what [`connect`](Self::connect) said; commands are the host's.
     pub(crate) fn ask(&self, now: Time, rank: u32, tenancy: Tenancy) -> Answer {
-        self.settle(now);
+        self.arbitrate(now);
         let state = &self.0;
         if state.protocol.is_none() || state.free_at.get() <= now {
             return Answer::Granted(self.grant(now, tenancy));
@@ -297,7 +297,7 @@ impl Bus {
 
     /// Asks again, at the time that the last answer named.
     pub(crate) fn poll(&self, now: Time, ticket: u64) -> Answer {
-        self.settle(now);
+        self.arbitrate(now);
         match self.0.granted.borrow_mut().remove(&ticket) {
             Some(span) => Answer::Granted(span),
             None => Answer::Taken(self.0.free_at.get(), ticket),
@@ -311,7 +311,7 @@ impl Bus {
     }
 
     /// Holds the arbitrations that are due by `now`.
-    fn settle(&self, now: Time) {
+    fn arbitrate(&self, now: Time) {
         let state = &self.0;
         while state.free_at.get() <= now {
             let winner = {

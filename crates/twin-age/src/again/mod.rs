@@ -36,7 +36,7 @@ use twin_fs::{Cred, Fallocate, Ino, Name, Op, ROOT_INO, RenameMode, Request, Xat
 use twin_rt::{FixedMap, FixedSet, Nanos};
 use twin_trace::{Header, Node, NodeAttr, Outcome, Record, Source, TraceError, Writer};
 
-use self::now::{Key, Now, Numbers, Successors, Wanted, free_name};
+use self::now::{Key, Now, Numbers, RemovedFile, Successors, free_name};
 pub use self::recorded::Window;
 use self::recorded::{
     Answer, Names, Object, Recorded, Slot, dirs_of, ino_of, is_dots, node_kind, slots_of,
@@ -249,8 +249,9 @@ impl<'a> Next<'a> {
         let of = (slot.0, kind == mode::DIRECTORY);
         let turnover = self.recorded.turnover.get(&of).copied().unwrap_or_default();
         let changed_s = self.recorded.one_period_later_s(object);
-        let key =
-            self.successors.pick(&self.now, Wanted { dir, kind, size, changed_s, turnover })?;
+        let key = self
+            .successors
+            .pick(&self.now, RemovedFile { dir, kind, size, changed_s, turnover })?;
         let (at, name) = self.now.home(key)?.clone();
         self.told.successors += 1;
         Some((at, name, key))

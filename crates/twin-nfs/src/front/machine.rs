@@ -200,7 +200,7 @@ impl Machine {
         self.connections.insert(key, Connection::new(peer, now));
         self.open += 1;
         self.sweep_at.get_or_insert(now + SWEEP_NS);
-        self.settle(key, now);
+        self.update_watch(key, now);
     }
 
     fn accept_failed(&mut self, now: Time) {
@@ -236,7 +236,7 @@ impl Machine {
         for _ in 0..QUANTUM {
             match self.step(key, now) {
                 Some(true) => {}
-                Some(false) => return self.settle(key, now),
+                Some(false) => return self.update_watch(key, now),
                 None => return,
             }
         }
@@ -244,7 +244,7 @@ impl Machine {
         {
             self.small.push_back(key);
         }
-        self.settle(key, now);
+        self.update_watch(key, now);
     }
 
     /// Performs one step of a connection. False if it cannot go on now; `None` if it is gone.
@@ -380,7 +380,7 @@ impl Machine {
             _ => {
                 self.common[self.turn].pop_front();
                 self.change(key, |c| c.queue = Queue::None);
-                self.settle(key, now);
+                self.update_watch(key, now);
                 return false;
             }
         };
@@ -423,7 +423,7 @@ impl Machine {
     }
 
     /// Sets what a connection is watched for; closes it if it is over.
-    fn settle(&mut self, key: u64, now: Time) {
+    fn update_watch(&mut self, key: u64, now: Time) {
         let Some(c) = self.open(key) else { return };
         let wants_bytes = c.queue == Queue::None
             && c.wants(&self.bounds, self.special) == Wants::Bytes
@@ -539,7 +539,7 @@ impl Machine {
                 c.forget_records();
                 c.queue = Queue::None;
             });
-            self.settle(key, now);
+            self.update_watch(key, now);
         }
         self.end_answering(now);
     }
@@ -550,7 +550,7 @@ impl Machine {
         if self.ending == Ending::Answering && self.awaited == 0 {
             self.ending = Ending::Until(now + LINGER_NS);
             for key in self.open_keys() {
-                self.settle(key, now);
+                self.update_watch(key, now);
             }
         }
     }

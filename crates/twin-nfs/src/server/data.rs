@@ -8,7 +8,7 @@ use twin_disk::{Block, Bytes};
 use twin_fs::{Data, FileSystem, FsError, Op, Reply, perm};
 
 use super::files::check_regular;
-use super::held::Held;
+use super::held_inode::HeldInode;
 use super::mount::unexpected;
 use super::{Context, Server};
 use crate::attrs;
@@ -115,7 +115,7 @@ impl<F: FileSystem> Server<F> {
 }
 
 async fn read<F: FileSystem>(
-    held: &Held<'_, F>,
+    held: &HeldInode<'_, F>,
     off: u64,
     len: u32,
 ) -> Result<Vec<Block>, FsError> {
@@ -132,7 +132,7 @@ async fn read<F: FileSystem>(
 }
 
 async fn write<F: FileSystem>(
-    held: &Held<'_, F>,
+    held: &HeldInode<'_, F>,
     off: u64,
     data: &[u8],
     stable: u32,
@@ -153,7 +153,7 @@ async fn write<F: FileSystem>(
         };
     }
     if stable != UNSTABLE {
-        held.settle(&[ino]).await?;
+        held.make_durable_unless_lazy(&[ino]).await?;
     }
     Ok(written)
 }
