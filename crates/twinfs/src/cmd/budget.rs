@@ -1,23 +1,24 @@
 //! Divides the memory of a mount between blocks and everything else.
 //!
-//! Contract: with `--memory` a mount has at most so much, whatever its clients do and however slow its
-//! device is. What grows with load is bounded by itself: buffers of packets and device requests, in use
-//! or kept, by [`Budget::buffers`], for the kernel may have so many requests of its own under way and no
-//! more; freed memory by [`Budget::free`]. Blocks take more than their bytes, for a block keeps
-//! neighbours of its buffer in memory: measured, 1.25 to 1.65 times, and [`SHARE`] is counted. The
-//! sum is in the tests. What is left of [`BESIDE`] is for the program, inodes and tables.
+//! Contract: with `--memory` a mount uses at most that much memory, whatever its clients do and however
+//! slow its device is. The parts that grow with load have bounds of their own: [`Budget::buffers`]
+//! bounds the buffers of packets and device requests, in use or kept, because it limits the requests
+//! that the kernel may have under way by itself; [`Budget::free`] bounds freed memory. A cached block
+//! takes more memory than its bytes, because it keeps neighbours of its buffer in memory: 1.25 to 1.65
+//! times as much was measured, and [`SHARE`] is reckoned. The rest of [`BESIDE`] is for the program,
+//! inodes and tables. The tests have the sum.
 //!
-//! Not bounded are requests that programs make and wait for themselves, as many at once as there are
-//! programs: each may have 1 MiB (of writes around the page cache, or with `--write-through`).
-//! `cargo xtask e2e memory` holds a mount to what is promised here (with `--mkfs '--layout ffs'` the
-//! other layout).
+//! Requests that programs make and wait for themselves are not bounded: there are as many at once as
+//! there are programs, each with at most 1 MiB (writes around the page cache, or with
+//! `--write-through`). `cargo xtask e2e memory` checks these promises on a mount (with
+//! `--mkfs '--layout ffs'` for the other layout).
 
 use crate::cli::Mount;
 use crate::size::Size;
 
 /// The memory of a daemon beside its blocks: buffers, free memory, inodes, tables, the program.
 const BESIDE: u64 = 128 << 20;
-/// Blocks of so many bytes take so many bytes of memory.
+/// Cached blocks of the first number of bytes occupy the second number of bytes, with their frames.
 const SHARE: (u64, u64) = (4, 7);
 /// The smallest useful cache, in bytes.
 const LEAST_CACHE: u64 = 8 << 20;
@@ -30,7 +31,7 @@ const MOST_FREE: u64 = 32 << 20;
 /// How a mount divides its memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Budget {
-    /// Blocks.
+    /// Bytes of cached blocks.
     pub(super) cache: u64,
     /// Large buffers, in use and kept.
     pub(super) buffers: u64,
@@ -39,7 +40,7 @@ pub(super) struct Budget {
 }
 
 impl Budget {
-    /// That of a mount.
+    /// The budget of a mount.
     ///
     /// # Errors
     /// If `--memory` is too little to work with.
@@ -54,7 +55,7 @@ impl Budget {
         Ok(Budget { cache, buffers, free: (memory.0 / 12).min(MOST_FREE) })
     }
 
-    /// That of a daemon with such a cache.
+    /// The budget of a daemon with a cache of this size.
     pub(super) fn usual(cache: u64) -> Budget {
         Budget { cache, buffers: MOST_BUFFERS, free: MOST_FREE }
     }

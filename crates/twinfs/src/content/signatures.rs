@@ -16,9 +16,9 @@ pub(super) enum Place {
     At(u64),
     /// So many bytes before the end.
     End(u64),
-    /// The end cut to a multiple of the first, and so many bytes before that.
+    /// The end, cut to a multiple of the first number, minus the second number in bytes.
     BeforeEnd(u64, u64),
-    /// From, at a distance of, so many times.
+    /// Matches `count` times, `distance` bytes apart, beginning at `from`.
     Every(u64, u64, u64),
 }
 
