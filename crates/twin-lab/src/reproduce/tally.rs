@@ -25,7 +25,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    /// The line that reports and README have.
+    /// The line that reports and docs/status.md have.
     pub fn line(&self) -> String {
         let free = match self.paper.free_numbers() {
             1 => "1 free number".into(),
