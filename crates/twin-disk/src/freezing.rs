@@ -38,7 +38,7 @@ const LOOK_NS: u64 = 50 * MICROS;
 pub enum Unfrozen {
     /// Another freeze has not ended.
     Busy,
-    /// More was overwritten than was to be kept.
+    /// More was overwritten than the given memory can keep.
     Overrun,
     /// A block that was to be overwritten could not be read, so its old content is lost.
     Unreadable,
@@ -332,7 +332,7 @@ impl OldContent {
     }
 }
 
-/// `blocks`, found at byte `at`, with these pieces in place of what is there.
+/// `blocks`, found at byte `at`, with these pieces in place of their bytes there.
 fn replaced(blocks: Vec<Block>, at: u64, len: u64, pieces: Vec<(u64, Block)>) -> Vec<Block> {
     let mut out = Vec::new();
     let mut done = at;

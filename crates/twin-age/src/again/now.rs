@@ -245,7 +245,7 @@ impl Candidates {
         Some(nearest.1)
     }
 
-    /// A file of an age that fits what comes and goes.
+    /// A file whose age suits the turnover of the directory.
     fn by_turnover(
         &mut self,
         turnover: Turnover,

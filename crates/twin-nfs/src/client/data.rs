@@ -335,7 +335,7 @@ impl Inner {
         let mut pages = node.pages.borrow_mut();
         run.pages.iter().for_each(|&(n, version)| pages.set_state(n, version, state));
         if self.settings.writes == Writes::Async {
-            // Nobody asks again.
+            // Nobody will commit this data, so it counts as clean.
             for (n, version, _) in pages.unstable() {
                 pages.set_state(n, version, State::Clean);
             }
@@ -343,7 +343,7 @@ impl Inner {
         Ok(())
     }
 
-    /// Commits what is written and unstable. What the server has lost is dirty afterwards.
+    /// Commits all written and unstable data. Data that the server has lost is dirty afterwards.
     async fn commit(self: &Rc<Self>, node: &Rc<Node>) {
         let unstable = node.pages.borrow().unstable();
         if unstable.is_empty() {

@@ -71,7 +71,7 @@ pub struct Machine {
     common: [VecDeque<u64>; CLASSES],
     /// The class whose turn it is.
     turn: usize,
-    /// There is no room for whose turn it is, until something is freed or this time comes.
+    /// The class whose turn it is has no room, until something is freed or this time comes.
     short: Option<Option<Time>>,
     actions: VecDeque<Action>,
     listen_at: Option<Time>,

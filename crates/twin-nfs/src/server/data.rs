@@ -76,7 +76,7 @@ impl<F: FileSystem> Server<F> {
         let verifier = self.verifier(held.volume);
         let written = write(&held, offset, &data[..count as usize], stable).await;
         let volume = held.volume.keys.volume;
-        // A lazy export says what it has done, not what was asked for.
+        // The reply of a lazy export says how the data was written, not how the client wanted it.
         let lazy = stable == UNSTABLE || held.export.rules.lazy;
         let committed = if lazy { UNSTABLE } else { FILE_SYNC };
         out.u32(written.as_ref().map_or_else(Status::of, |_| Status::Ok) as u32);

@@ -188,7 +188,7 @@ impl<F: FileSystem> Kernel<F> {
         }
         let is_sequential = self.kept.borrow().files.get(&ino).is_some_and(|f| f.read_to == off);
         let mut last = end;
-        // Nothing is read ahead as long as what is wanted is there.
+        // The kernel reads nothing ahead as long as it has the wanted pages.
         if is_sequential && !self.kept.borrow().missing(ino, pages_of(off, end)).is_empty() {
             last = size.min(end + READ_AHEAD);
         }

@@ -34,7 +34,7 @@ pub(super) struct Order {
 }
 
 impl Order {
-    /// Nothing so far, of times that have less than a second or not.
+    /// An empty order, for times that are finer than a second or not.
     pub(super) fn new(is_fine: bool) -> Order {
         Order { is_fine, ..Order::default() }
     }
