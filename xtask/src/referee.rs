@@ -15,7 +15,7 @@ use crate::e2e;
 use crate::totals::Totals;
 
 /// The tallies of the papers, a line each.
-const GOLDEN: &str = "crates/twin-lab/golden/tally.txt";
+const GOLDEN: &str = "crates/twin-papers/golden/tally.txt";
 
 pub(crate) fn run(root: &Path) -> Result<Totals, String> {
     let program = e2e::build(root)?;

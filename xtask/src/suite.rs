@@ -163,7 +163,7 @@ fn step(name: &'static str, work: impl FnOnce() -> Result<Totals, String>) -> Do
 
 /// Writes the golden tables anew: runs their tests in the mode that accepts the current results.
 pub(crate) fn golden(root: &Path) -> Result<Totals, String> {
-    let test = ["test", "--release", "--locked", "-p", "twin-lab", "golden"];
+    let test = ["test", "--release", "--locked", "-p", "twin-lab", "-p", "twin-papers", "golden"];
     let mut command = cargo(root, &test);
     command.env("TWINFS_BLESS", "1");
     counted(&mut command, LIMIT, |line| println!("{line}"))

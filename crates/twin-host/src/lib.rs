@@ -32,6 +32,7 @@
 
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
+mod budget;
 pub mod channel;
 mod clock;
 mod device;
@@ -44,16 +45,24 @@ mod interrupts;
 mod limits;
 mod memory;
 pub mod mirror;
+mod new_files;
 pub mod nfs;
 mod offload;
 mod places;
+mod progress;
+mod random;
+mod request_watch;
+mod scratch;
+pub mod serving;
 mod signals;
 mod slab;
+mod stopwatch;
 mod wait;
 mod within;
 mod words;
 mod zeros;
 
+pub use budget::Budget;
 pub use device::{
     FileDevice, ImageError, ImageOptions, QueueChoice, RequestObserver, Requests, create_image,
     is_foreign,
@@ -61,11 +70,17 @@ pub use device::{
 pub use flight::FlightRecorder;
 pub use guard::Guard;
 pub use host::{FlightLog, Host, HostDriver, HostOptions, Source, Watch};
-pub use interrupts::on_interrupt;
+pub use interrupts::{Interrupts, Undoing, on_interrupt};
 pub use limits::{file_size_limit, take_limits};
 pub use memory::keep_freed_buffers;
+pub use new_files::{NewFile, Page};
 pub use offload::{WorkPanicked, offload};
-pub use places::{Relation, relation};
+pub use places::{Relation, absolute, relation};
+pub use progress::{Bar, Count, Counter, Hidden, Progress};
+pub use random::{random_bytes, random_seed};
+pub use request_watch::watch_requests;
+pub use scratch::{ScratchDir, remove_by_force};
 pub use signals::{Signals, take_signals};
+pub use stopwatch::real_clock;
 pub use within::{Late, within};
 pub use words::{Grade, Words};

@@ -23,6 +23,14 @@ pub enum Relation {
     Apart,
 }
 
+/// A path that still means the same in the root directory, where background processes work.
+///
+/// # Errors
+/// If the current directory is gone.
+pub fn absolute(path: &Path) -> Result<PathBuf, String> {
+    std::path::absolute(path).map_err(|e| format!("{}: {e}", path.display()))
+}
+
 /// The position of `path`, which need not exist yet, relative to the directory `dir`.
 pub fn relation(path: &Path, dir: &Path) -> Relation {
     let (path, dir) = (real(path), real(dir));

@@ -8,9 +8,9 @@ use twin_settings::SettingsError;
 use twin_trace::generate::by_hand::{self, Drawn, Group, Kind, Plan};
 use twin_trace::generate::{Distribution, Measured};
 
-use crate::columns::in_width;
-use crate::units::duration;
 use crate::workload::WorkloadError;
+use twin_report::columns::in_width;
+use twin_report::units::duration;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -3,7 +3,7 @@
 //! A configuration is written `preset` or `preset:key=value,key=value`, and behind a network
 //! `nfs(preset:key=value):key=value` (see [`remote`]). The keys of the machine and
 //! of the volume are defined here, those of a layout with the layout. Every value that names a
-//! component is looked up in the registry of that kind of component.
+//! component of the machine becomes that component's entry in its registry when it is parsed.
 
 mod front;
 
@@ -13,7 +13,7 @@ use twin_fs::reading::{self, Overwrite};
 use twin_fs::{LayoutConfig, LayoutKind, Settings, flush_by_name, set_flush_by};
 use twin_rt::Order;
 use twin_settings::value::{bytes, bytes_text, list, nanos, number};
-use twin_settings::{Key, Named, SettingsError, Unit, grammar};
+use twin_settings::{Choice, Key, Named, RegistryEntry, SettingsError, Unit, grammar};
 use twin_sim::{Platter, bus, cpu, model, queue};
 
 pub use front::Front;
@@ -38,17 +38,17 @@ pub struct Config {
     pub of_layout: Box<dyn LayoutConfig>,
     /// Settings of the volume.
     pub settings: Settings,
-    /// The disk, by name.
-    pub disk: String,
-    /// The scheduling policy, by name.
-    pub queue: String,
-    /// The host's processor, by name.
-    pub cpu: String,
+    /// The disk.
+    pub disk: Choice<model::Known>,
+    /// The scheduling policy of the disk's queue.
+    pub queue: Choice<queue::Maker>,
+    /// The host's processor.
+    pub cpu: Choice<cpu::Kind>,
     /// The number of processors.
     pub cpus: u64,
-    /// The bus between host and disk, by name. With a bus the processor also spends time on each
+    /// The bus between host and disk. With a bus the processor also spends time on each
     /// transfer.
-    pub bus: Option<String>,
+    pub bus: Option<Choice<bus::Kind>>,
     /// Bytes a second of the bus, instead of its own.
     pub bus_bytes_per_s: Option<u64>,
     /// Nanoseconds that each command takes before a mechanical disk begins to decode it.
@@ -123,10 +123,9 @@ enum Needs {
 impl Needs {
     /// A message about the property that the configuration lacks, and what to do, if it lacks it.
     fn missing(self, config: &Config) -> Option<String> {
-        let kind = model::REGISTRY.get(&config.disk).map(|entry| entry.kind);
         let disk = |needed, what: &str, such: &str| {
             let text = format!("is for {what} disks, and {} is none: choose {such}", config.disk);
-            (kind != Ok(needed)).then_some(text)
+            (config.disk.kind != needed).then_some(text)
         };
         match self {
             Needs::Nothing => None,
@@ -146,8 +145,6 @@ const OWN: &str = "own";
 const AUTOMATIC: &str = "automatic";
 /// The key that chooses the layout.
 const LAYOUT: &str = "layout";
-/// The disk model that stands for a machine file's device.
-const MEASURED: &str = "measured";
 /// The largest number of processors.
 const MOST_CPUS: u64 = 4096;
 /// Times are limited to a quarter of an hour, so that sums stay far below the end of time.
@@ -196,10 +193,10 @@ const KEYS: &[(Needs, Key<Config>)] = &[
             "bus between host and disk: limits transfers, each of which takes processor time",
             "name",
             |c, text| {
-                c.bus = Some(bus::REGISTRY.get(text)?.name.into());
+                c.bus = Some(Choice::named(&bus::REGISTRY, text)?);
                 Ok(())
             },
-            |c| c.bus.clone().unwrap_or_else(|| "none".into()),
+            |c| c.bus.map_or("none", |bus| bus.name).into(),
         ),
     ),
     (
@@ -476,6 +473,11 @@ const KEYS: &[(Needs, Key<Config>)] = &[
     ),
 ];
 
+/// True of the disk model that stands for the device of a machine file.
+fn is_measured(disk: &RegistryEntry<model::Known>) -> bool {
+    disk.kind == model::Kind::Measured
+}
+
 /// The order of tasks with this name.
 pub(crate) fn order(text: &str) -> Result<Order, SettingsError> {
     match text {
@@ -543,9 +545,9 @@ impl Config {
             layout,
             of_layout: layout.config(),
             settings: Settings::default(),
-            disk: "disk-7200".into(),
-            queue: "c-look".into(),
-            cpu: "modern".into(),
+            disk: Choice::of(&model::REGISTRY, |disk| disk.name == "disk-7200"),
+            queue: Choice::of(&queue::REGISTRY, |queue| queue.name == "c-look"),
+            cpu: Choice::of(&cpu::REGISTRY, |cpu| cpu.name == "modern"),
             cpus: 1,
             bus: None,
             bus_bytes_per_s: None,
@@ -579,8 +581,12 @@ impl Config {
     /// configuration chooses a disk.
     #[must_use]
     pub fn on_machine(self, machine: Arc<MachineFile>) -> Config {
-        let disk = if self.disk_chosen { self.disk } else { MEASURED.into() };
-        let queue = if self.disk_chosen { self.queue } else { "fcfs".into() };
+        let (disk, queue) = match self.disk_chosen {
+            true => (self.disk, self.queue),
+            false => {
+                (Choice::of(&model::REGISTRY, is_measured), Choice::first(&queue::REGISTRY))
+            }
+        };
         Config { disk, queue, machine: Some(machine), ..self }
     }
 
@@ -656,12 +662,12 @@ impl Config {
 
     /// True if its disk is the one of its machine file.
     pub(crate) fn is_on_measured_disk(&self) -> bool {
-        self.disk == MEASURED
+        is_measured(&self.disk)
     }
 
     /// True if the disk wears, and the model counts that.
     pub fn wears(&self) -> bool {
-        model::REGISTRY.get(&self.disk).is_ok_and(|entry| entry.kind == model::Kind::Flash)
+        self.disk.kind == model::Kind::Flash
     }
 
     /// The planted fault: none in builds without planted faults.
@@ -673,7 +679,7 @@ impl Config {
     }
 
     /// The seed of a run's clock, from which the volume and its policies draw.
-    pub(crate) fn run_seed(&self) -> u64 {
+    pub fn run_seed(&self) -> u64 {
         self.seed.wrapping_add(self.chosen_seed).wrapping_add(1)
     }
 

@@ -44,6 +44,6 @@ impl From<FsError> for SimulateError {
 }
 
 /// A model that cannot be built, with the reason.
-pub(crate) fn model_error(error: impl fmt::Display) -> SimulateError {
+pub fn model_error(error: impl fmt::Display) -> SimulateError {
     SimulateError::Model(error.to_string())
 }

@@ -18,7 +18,7 @@ pub struct EventLog {
 
 impl EventLog {
     /// Begins to receive the events of `rt`.
-    pub(crate) fn begin(&self, rt: &Rt) {
+    pub fn begin(&self, rt: &Rt) {
         let tell = Arc::clone(&self.tell);
         rt.log_to(self.categories, Rc::new(move |event| tell(&event.to_string())));
     }

@@ -141,7 +141,7 @@ pub struct LogFigures {
 
 impl LogFigures {
     /// The writes of a volume since it was opened.
-    pub(crate) fn of(volume: &OpenVolume) -> LogFigures {
+    pub fn of(volume: &OpenVolume) -> LogFigures {
         let written = volume.written();
         LogFigures {
             write_cost: None,

@@ -49,7 +49,7 @@ pub struct LogAtEnd {
 
 impl LogAtEnd {
     /// Sorts these segments into bins.
-    pub(crate) fn of(segments: impl Iterator<Item = SegmentInfo>) -> LogAtEnd {
+    pub fn of(segments: impl Iterator<Item = SegmentInfo>) -> LogAtEnd {
         let mut log = LogAtEnd::default();
         for info in segments {
             match info.state {
@@ -171,7 +171,7 @@ impl Sampler {
     }
 
     /// Time advances to `until`, in nanoseconds since the beginning; `moment` holds up to then.
-    pub(crate) fn pass(&mut self, until: Nanos, moment: impl FnOnce() -> Moment) {
+    pub fn pass(&mut self, until: Nanos, moment: impl FnOnce() -> Moment) {
         if self.next <= until {
             let moment = moment();
             while self.next <= until {
@@ -181,13 +181,7 @@ impl Sampler {
     }
 
     /// The run has ended after `end` nanoseconds.
-    pub(crate) fn finish(
-        &mut self,
-        end: Nanos,
-        moment: Moment,
-        log: Option<LogAtEnd>,
-        space: SpaceMap,
-    ) {
+    pub fn finish(&mut self, end: Nanos, moment: Moment, log: Option<LogAtEnd>, space: SpaceMap) {
         let samples = std::mem::take(&mut self.samples);
         let all = samples.into_iter().filter(|(at, _)| *at < end).chain([(end, moment)]);
         let samples = all.map(|(at, moment)| (at as f64 / 1e9, moment)).collect();

@@ -21,52 +21,39 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
-pub mod age;
 mod asked;
-pub mod bench;
 mod by_hand;
 pub mod caches;
-mod chance;
-mod columns;
 mod compare;
 mod config;
-pub mod copy;
-mod draw;
 mod error;
 mod event_log;
 mod figures;
 mod flight;
-pub mod forecast;
-pub mod fork;
 mod front_end;
 pub mod frontier;
 mod history;
-pub mod layout_report;
 pub mod layouts;
 mod machine;
 mod machine_file;
-mod markup;
 mod mount_flush;
-pub mod nfs_server;
 pub mod observe;
-pub mod old_volumes;
 mod page;
 mod planted;
 mod presets;
 pub mod remote;
-pub mod reproduce;
 mod rewritten;
 mod seeds;
 pub mod segment_map;
 pub mod server;
 mod settings_table;
 mod simulate;
+mod statistics;
 mod status;
 mod steps;
 mod study_page;
 mod table;
 mod trust;
-mod units;
 mod verdict;
 pub mod volume;
 mod watch;
@@ -76,7 +63,7 @@ mod workload;
 pub use by_hand::{drawn, drawn_table, plan};
 pub use compare::{Progress, SeedRuns, compare, compare_seeds};
 pub use config::{Config, Costs, Front, compared_by_default, settings_help};
-pub use error::SimulateError;
+pub use error::{SimulateError, model_error};
 pub use event_log::{EventLog, log_categories};
 pub use figures::{
     BusFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, Moment, NetworkFigures,
@@ -85,17 +72,19 @@ pub use figures::{
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
 pub use history::{BINS, History, LogAtEnd, MOST_SAMPLES, Sampler};
+pub use machine::{NOBODY, OnVolume, disk_of, on_volume};
 pub use machine_file::{
     Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor, Transfers,
     Validated,
 };
-pub use mount_flush::with_flush;
-pub use page::{Question, Run, page};
+pub use mount_flush::MountFlush;
+pub use page::{LOG_EXPLAINED, Question, Run, log_course, page, settings_section};
 pub use planted::PlantedFault;
-pub use presets::{Preset, presets};
+pub use presets::{FITTED_TO_1994, Preset, presets};
 pub use seeds::{MOST_SEEDS, Seeded};
-pub use settings_table::settings;
+pub use settings_table::{labels, settings};
 pub use simulate::{cut, simulate, simulate_watched, simulate_with_history};
+pub use statistics::median;
 pub use status::Status;
 pub use steps::{Counted, Steps};
 pub use study_page::page as study_page;
@@ -104,6 +93,6 @@ pub use trust::{FEWEST_PAIRS, FIDELITY, Trust, error_of};
 pub use twin_settings::SettingsError;
 pub use twin_sim::{Platter, Served, TimeBreakdown};
 pub use verdict::{MEASURES, Measure, MeasureEntry, NOISE, measurable, rank, rivals, verdict};
-pub use watch::{Watcher, World};
-pub use what_if::{what_if, what_if_changes};
+pub use watch::{WatchedRun, Watcher, World};
+pub use what_if::{cache_changes, what_if, what_if_changes};
 pub use workload::{Opener, Stored, Workload, WorkloadError, help as workload_help};

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use twin_disk::{BlockDevice, Recorded};
 use twin_fs::{Cpu, Identity, OpenVolume, Opened};
 use twin_rt::{ClockOnly, Rt};
-use twin_sim::{Builder, HostAdapter, SimDisk, bus, cpu, model, queue};
+use twin_sim::{Builder, HostAdapter, SimDisk, cpu, model};
 
 use crate::config::{Config, Costs};
 use crate::error::{SimulateError, model_error};
@@ -21,8 +21,8 @@ impl Machine {
     /// Builds the machine of a configuration.
     pub(crate) fn build(rt: &Rt, config: &Config) -> Result<Machine, SimulateError> {
         let disk = disk(rt, config)?;
-        let cpu = Cpu::modelled(rt.clone(), Box::new(processor(config)?), config.cpus);
-        let Some(name) = &config.bus else {
+        let cpu = Cpu::modelled(rt.clone(), Box::new(processor(config)), config.cpus);
+        let Some(bus) = &config.bus else {
             let disk = disk.start();
             let device: Rc<dyn BlockDevice> = match &config.machine {
                 Some(_) => {
@@ -33,7 +33,7 @@ impl Machine {
             };
             return Ok(Machine { disk, device, cpu });
         };
-        let own = bus::REGISTRY.get(name).map_err(model_error)?.build();
+        let own = bus.build();
         let bus = match config.bus_bytes_per_s {
             Some(rate) => own.at_rate(rate),
             None => own,
@@ -59,16 +59,15 @@ pub(crate) fn disk(rt: &Rt, config: &Config) -> Result<Builder, SimulateError> {
         seed: config.seed,
         measured: config.machine.as_ref().map(|machine| machine.device()),
     };
-    let disk_model = model::REGISTRY.get(&config.disk).map_err(model_error)?;
-    let disk_model = match disk_model.build(&options) {
+    let disk_model = match config.disk.build(&options) {
         Err(model::ModelError::TooLarge { .. }) if !config.size_asked => {
-            disk_model.build(&model::Options { size: None, ..options })
+            config.disk.build(&model::Options { size: None, ..options })
         }
         built => built,
     };
     let disk_model = disk_model.map_err(model_error)?;
-    let scheduler = queue::REGISTRY.get(&config.queue).map_err(model_error)?.make();
-    let disk = SimDisk::builder(rt, disk_model).name(&config.disk).scheduler(scheduler);
+    let disk = SimDisk::builder(rt, disk_model);
+    let disk = disk.name(config.disk.name).scheduler(config.queue.make());
     let disk = disk.planted(config.planted().of_disk());
     let disk = if config.crashable { disk.crashable() } else { disk };
     Ok(match &config.start {
@@ -78,8 +77,8 @@ pub(crate) fn disk(rt: &Rt, config: &Config) -> Result<Builder, SimulateError> {
 }
 
 /// The configuration's processor, with the costs that the configuration sets.
-fn processor(config: &Config) -> Result<cpu::Machine, SimulateError> {
-    let mut machine = cpu::REGISTRY.get(&config.cpu).map_err(model_error)?.machine;
+fn processor(config: &Config) -> cpu::Machine {
+    let mut machine = config.cpu.machine;
     let measured = config.machine.as_ref().and_then(|file| file.costs(config.layout.name()));
     if let Some(costs) = measured {
         machine = cpu::Machine { costs, slower: 1.0, ..machine };
@@ -90,26 +89,28 @@ fn processor(config: &Config) -> Result<cpu::Machine, SimulateError> {
     costs.block_ns = block_ns.unwrap_or(costs.block_ns);
     let per_byte = |ns: u64| ns * 1000 / 4096;
     costs.copy_ps_per_byte = copy_ns.map_or(costs.copy_ps_per_byte, per_byte);
-    Ok(machine)
+    machine
 }
 
 /// Work on an open volume.
-pub(crate) trait OnVolume {
+pub trait OnVolume {
+    /// What comes of it.
     type Output;
 
-    async fn run(
+    /// Does it.
+    fn run(
         self,
         rt: &Rt,
         disk: &SimDisk,
         volume: &OpenVolume,
-    ) -> Result<Self::Output, SimulateError>;
+    ) -> impl Future<Output = Result<Self::Output, SimulateError>>;
 }
 
 /// The size of a configuration's disk and of its sectors, in bytes.
 ///
 /// # Errors
 /// If there is no such machine.
-pub(crate) fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
+pub fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
     let rt = Rt::new(ClockOnly::default(), 1);
     let config = Config { start: None, ..config.clone() };
     let info = Machine::build(&rt, &config)?.device.info();
@@ -118,10 +119,13 @@ pub(crate) fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
 }
 
 /// The identity of simulated volumes, always the same, because equal runs must be equal.
-pub(crate) const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
+pub const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
 
 /// Makes a new volume for the configuration, works on it, and closes it.
-pub(crate) async fn on_volume<T: OnVolume>(
+///
+/// # Errors
+/// If the configuration is impossible, or the work or the volume fails.
+pub async fn on_volume<T: OnVolume>(
     rt: &Rt,
     config: &Config,
     what: T,

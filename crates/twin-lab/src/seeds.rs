@@ -4,9 +4,9 @@
 //! random numbers in the machine and in the volume draws others for each `n`. Equal seeds give equal
 //! figures.
 
-use crate::bench::median;
 use crate::figures::{Figures, Spread};
 use crate::history::History;
+use crate::statistics::median;
 use crate::verdict::{MEASURES, MeasureEntry};
 
 /// The most seeds of a comparison.

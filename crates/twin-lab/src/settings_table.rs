@@ -75,7 +75,7 @@ pub fn settings(configs: &[&Config], width: Option<u16>) -> String {
 
 /// Short names of configurations, without the settings that all have. Where these are not unique,
 /// the full names.
-pub(crate) fn labels(names: &[&str]) -> Vec<String> {
+pub fn labels(names: &[&str]) -> Vec<String> {
     let full = || names.iter().map(|name| name.to_string()).collect();
     // Settings in parentheses are those of a part.
     if names.len() < 2 || names.iter().any(|name| name.contains('(')) {

@@ -28,7 +28,7 @@ use crate::observe::{Observed, Observing, Panel, Parts, Pool};
 use crate::planted::PlantedFault;
 use crate::remote::Machines;
 use crate::steps::Counted;
-use crate::watch::{Seat, Watcher, World};
+use crate::watch::{WatchedRun, Watcher, World};
 use crate::workload::Workload;
 
 /// Simulates a workload on a configuration.
@@ -43,7 +43,7 @@ pub fn simulate(
 ) -> Result<Figures, SimulateError> {
     let (config, fuse) = &behind_front_end(config, workload, pace)?;
     let rt = Rt::with_order(ClockOnly::default(), config.run_seed(), config.order);
-    let replay = Replay { config, workload, pace, seat: None, fuse: *fuse };
+    let replay = Replay { config, workload, pace, watched_run: None, fuse: *fuse };
     let result = rt.block_on(on_volume(&rt, config, replay));
     rt.crash();
     result.map_err(SimulateError::Stalled)?
@@ -61,14 +61,14 @@ pub fn simulate_watched(
     watcher: Rc<RefCell<dyn Watcher>>,
 ) -> Result<Option<Figures>, SimulateError> {
     let (config, fuse) = &behind_front_end(config, workload, pace)?;
-    let seat = Seat::new(watcher);
-    let rt = seat.runtime(config.run_seed(), config.order);
-    let replay = Replay { config, workload, pace, seat: Some(&seat), fuse: *fuse };
+    let watched_run = WatchedRun::new(watcher);
+    let rt = watched_run.runtime(config.run_seed(), config.order);
+    let replay = Replay { config, workload, pace, watched_run: Some(&watched_run), fuse: *fuse };
     let result = rt.block_on(on_volume(&rt, config, replay));
-    let _ = seat.leave();
+    let _ = watched_run.leave();
     rt.crash();
     match result {
-        Err(_) if seat.is_stopped() => Ok(None),
+        Err(_) if watched_run.is_stopped() => Ok(None),
         result => result.map_err(SimulateError::Stalled)?.map(Some),
     }
 }
@@ -151,7 +151,7 @@ struct Replay<'a> {
     config: &'a Config,
     workload: &'a Workload,
     pace: Pace,
-    seat: Option<&'a Seat>,
+    watched_run: Option<&'a WatchedRun>,
     /// The cost of the kernel before the core, where the workload's own pauses do not contain it.
     fuse: Option<FuseCosts>,
 }
@@ -237,11 +237,11 @@ impl Replay<'_> {
         fs: &impl FileSystem,
         between: Between<'_>,
     ) -> Result<Figures, SimulateError> {
-        let Replay { config, workload, pace, seat, fuse: _ } = self;
+        let Replay { config, workload, pace, watched_run, fuse: _ } = self;
         let planted = config.planted();
         let opened = rt.now();
         let unused = Before::of(disk, volume);
-        let listener = seat.map(Seat::listener);
+        let listener = watched_run.map(WatchedRun::listener);
         let options = Options { pace, listener, ..Options::default() };
         let mut replayer = Replayer::new(rt, fs, options);
         let population = workload.population().map_err(SimulateError::Workload)?;
@@ -262,8 +262,8 @@ impl Replay<'_> {
             disk.bus().inspect(Bus::reset_stats);
         }
         let before = Before::of(disk, volume).with_fault(planted, unused);
-        if let Some(seat) = seat {
-            seat.begin(disk, volume);
+        if let Some(watched_run) = watched_run {
+            watched_run.begin(disk, volume);
         }
         let machines = match &between {
             Between::Machines(machines) => Some(*machines),
@@ -286,8 +286,8 @@ impl Replay<'_> {
         volume.execute(sync_request()).await?;
         let ended = if planted.is(PlantedFault::SyncLeftOut) { all_done } else { rt.now() };
         let finish_ns = ended - began;
-        if let Some(seat) = seat {
-            seat.end();
+        if let Some(watched_run) = watched_run {
+            watched_run.end();
         }
         let figures = figures(rt, config, volume, &report, disk, &before);
         let network_use = machines.map(NetworkFigures::of);
@@ -407,7 +407,7 @@ fn figures(
     });
     Figures {
         config: config.name.clone(),
-        disk: config.disk.clone(),
+        disk: config.disk.name.into(),
         ops: report.ops,
         span_s,
         finish_s: span_s,

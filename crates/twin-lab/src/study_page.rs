@@ -1,9 +1,9 @@
 //! A study of bare volumes as a self-contained page, in the style of the comparison's.
 
-use crate::bench::median;
-use crate::draw::{self, Bar, Chart, Group, Line, Span, bars, nth};
-use crate::markup::{charts, escape, page_of, table_of};
+use crate::statistics::median;
 use crate::volume::Row;
+use twin_report::draw::{self, Bar, Chart, Group, Line, Span, bars, nth};
+use twin_report::markup::{charts, escape, page_of, table_of};
 
 /// The write amplifications of a pair of policies.
 struct Pair {

@@ -3,10 +3,10 @@
 
 use comfy_table::{Table, presets};
 
-use crate::columns::{FRAME, right_aligned};
 use crate::figures::{BusFigures, Figures, Latency, NetworkFigures, WAITING, WearFigures};
-use crate::units::{duration, mib};
 use crate::verdict::{MEASURES, MeasureEntry, by_place, text_of};
+use twin_report::columns::{FRAME, right_aligned};
+use twin_report::units::{duration, mib};
 
 /// Number of failed operations, and of all operations.
 fn failures(figures: &Figures) -> String {

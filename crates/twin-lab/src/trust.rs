@@ -62,7 +62,7 @@ impl Trust {
                 Some(machine) if config.is_on_measured_disk() => {
                     found.push(machine.validated.clone());
                 }
-                _ if !models.contains(&config.disk.as_str()) => models.push(&config.disk),
+                _ if !models.contains(&config.disk.name) => models.push(config.disk.name),
                 _ => {}
             }
         }

@@ -9,11 +9,11 @@
 use twin_settings::{Registry, RegistryEntry};
 use twin_sim::model;
 
-use crate::chance::differ;
 use crate::config::Config;
 use crate::figures::{Figures, Spread, Trusted, WAITING};
+use crate::statistics::differ;
 use crate::trust::Trust;
-use crate::units::{duration, list, mib};
+use twin_report::units::{duration, list, mib};
 
 /// Figures whose ratio differs from 1 by less than this are equal.
 pub const NOISE: f64 = 0.02;

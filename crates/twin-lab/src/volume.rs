@@ -5,13 +5,13 @@ use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use crate::columns::in_width;
 use serde::Serialize;
 use twin_clean::volume::study::{Source, StudyRun};
 use twin_clean::volume::trace::{Builder, Trace};
 use twin_clean::volume::workload::Workload;
 use twin_clean::volume::{Totals, VolumeGeometry};
 use twin_clean::{placement, victim};
+use twin_report::columns::in_width;
 use twin_settings::help_of;
 use twin_trace::Reading;
 use twin_trace::block::{self, BlockOp};

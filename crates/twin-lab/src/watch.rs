@@ -59,7 +59,7 @@ pub trait Watcher: 'static {
 
 /// The connection of a watcher with the clock of a run and its volume.
 #[derive(Clone)]
-pub(crate) struct Seat(Rc<Inner>);
+pub struct WatchedRun(Rc<Inner>);
 
 struct Inner {
     watcher: Rc<RefCell<dyn Watcher>>,
@@ -67,60 +67,61 @@ struct Inner {
     stopped: Cell<bool>,
 }
 
-impl Seat {
-    pub(crate) fn new(watcher: Rc<RefCell<dyn Watcher>>) -> Seat {
-        Seat(Rc::new(Inner { watcher, world: RefCell::default(), stopped: Cell::new(false) }))
+impl WatchedRun {
+    /// A run that this watcher will watch.
+    pub fn new(watcher: Rc<RefCell<dyn Watcher>>) -> WatchedRun {
+        WatchedRun(Rc::new(Inner { watcher, world: RefCell::default(), stopped: Cell::new(false) }))
     }
 
     /// A runtime whose clock calls the watcher.
-    pub(crate) fn runtime(&self, seed: u64, order: Order) -> Rt {
-        let seat = self.clone();
+    pub fn runtime(&self, seed: u64, order: Order) -> Rt {
+        let run = self.clone();
         watched_runtime(seed, order, move |next| {
-            seat.look(next);
-            !seat.is_stopped()
+            run.look(next);
+            !run.is_stopped()
         })
     }
 
     /// Tells the watcher of operations that have ended, while it watches.
     pub(crate) fn listener(&self) -> Listener {
-        let seat = self.clone();
+        let run = self.clone();
         Rc::new(move |verb, latency_ns| {
-            if seat.0.world.borrow().is_some() {
-                seat.0.watcher.borrow_mut().ended(verb, latency_ns);
+            if run.0.world.borrow().is_some() {
+                run.0.watcher.borrow_mut().ended(verb, latency_ns);
             }
         })
     }
 
     /// The watch begins.
-    pub(crate) fn begin(&self, disk: &SimDisk, volume: &OpenVolume) {
+    pub fn begin(&self, disk: &SimDisk, volume: &OpenVolume) {
         let world: Rc<dyn World> = Rc::new(Watched::since_now(disk, volume));
         self.0.watcher.borrow_mut().begin(&*world);
         *self.0.world.borrow_mut() = Some(world);
-        let seat = self.clone();
+        let run = self.clone();
         disk.observe(Rc::new(move |served| {
-            if seat.0.world.borrow().is_some() {
-                seat.0.watcher.borrow_mut().served(served);
+            if run.0.world.borrow().is_some() {
+                run.0.watcher.borrow_mut().served(served);
             }
         }));
         if let Some(bus) = disk.bus() {
-            let seat = self.clone();
+            let run = self.clone();
             bus.observe(Rc::new(move |wait_ns, span| {
-                if seat.0.world.borrow().is_some() {
-                    seat.0.watcher.borrow_mut().bus_given(wait_ns, span);
+                if run.0.world.borrow().is_some() {
+                    run.0.watcher.borrow_mut().bus_given(wait_ns, span);
                 }
             }));
         }
     }
 
     /// The watch ends normally.
-    pub(crate) fn end(&self) {
+    pub fn end(&self) {
         if let Some(world) = self.leave() {
             self.0.watcher.borrow_mut().end(&*world);
         }
     }
 
     /// Ends the watch in any case, so that the volume can be dropped.
-    pub(crate) fn leave(&self) -> Option<Rc<dyn World>> {
+    pub fn leave(&self) -> Option<Rc<dyn World>> {
         self.0.world.borrow_mut().take()
     }
 

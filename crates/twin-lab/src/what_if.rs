@@ -5,6 +5,7 @@
 //! the size of the cache (a quarter, four times), the block size, and the kind of disk. Each is tried by a
 //! simulation; nothing is extrapolated. What cannot run with a setting is told, not left out.
 
+use twin_settings::Choice;
 use twin_sim::model;
 
 use crate::compare::{SeedRuns, compare};
@@ -12,8 +13,8 @@ use crate::config::Config;
 use crate::figures::Figures;
 use crate::layouts::LAYOUTS;
 use crate::trust::Trust;
-use crate::units::list;
 use crate::verdict::{Order, order};
+use twin_report::units::list;
 
 /// The factor by which the cache is made smaller and larger.
 const CACHE_FACTOR: u64 = 4;
@@ -23,9 +24,9 @@ const LEAST_CACHE: u64 = 1 << 20;
 const BLOCKS: [&str; 2] = ["4K", "16K"];
 
 /// Disks that are tried: the default one, and one that has no arm to move.
-fn disks() -> impl Iterator<Item = String> {
-    let flash = model::REGISTRY.iter().find(|entry| entry.kind == model::Kind::Flash);
-    [Config::base(LAYOUTS[0]).disk].into_iter().chain(flash.map(|entry| entry.name.to_string()))
+fn disks() -> [Choice<model::Known>; 2] {
+    let flash = Choice::of(&model::REGISTRY, |disk| disk.kind == model::Kind::Flash);
+    [Config::base(LAYOUTS[0]).disk, flash]
 }
 
 /// The settings that are tried on two configurations, as `key=value`.
@@ -37,13 +38,13 @@ pub fn what_if_changes(pair: [&Config; 2]) -> Vec<String> {
     }
     let mut all: Vec<(&str, String)> = Vec::new();
     all.extend(BLOCKS.map(|block| ("block", block.to_string())));
-    let is_mechanical = |disk: &str| {
-        model::REGISTRY.get(disk).is_ok_and(|entry| entry.kind == model::Kind::Mechanical)
-    };
+    let is_mechanical = |disk: &Choice<model::Known>| disk.kind == model::Kind::Mechanical;
     // Another disk of the same kind seldom changes an order.
-    let is_other =
-        |disk: &str| pair.iter().all(|config| is_mechanical(disk) != is_mechanical(&config.disk));
-    all.extend(disks().filter(|disk| is_other(disk)).map(|disk| ("disk", disk)));
+    let is_other = |disk: &Choice<model::Known>| {
+        pair.iter().all(|config| is_mechanical(disk) != is_mechanical(&config.disk))
+    };
+    let others = disks().into_iter().filter(is_other);
+    all.extend(others.map(|disk| ("disk", disk.name.to_string())));
     let has = |config: &Config, key: &str, value: &str| {
         config.resolved().iter().any(|(name, text)| *name == key && text == value)
     };
@@ -53,7 +54,7 @@ pub fn what_if_changes(pair: [&Config; 2]) -> Vec<String> {
 }
 
 /// Other sizes of a cache that are tried, as `key=value`: a quarter, unless it is the least, and four times.
-pub(crate) fn cache_changes(bytes: u64) -> Vec<String> {
+pub fn cache_changes(bytes: u64) -> Vec<String> {
     let sizes = [(bytes / CACHE_FACTOR).max(LEAST_CACHE), bytes * CACHE_FACTOR];
     let others = sizes.into_iter().filter(|size| *size != bytes);
     others.map(|size| format!("cache={}", readable(size))).collect()

@@ -8,12 +8,12 @@ use std::sync::Arc;
 
 use twin_age::again::Window;
 use twin_age::load::{Expiry, HOMES, Habits, LOGS, Load, MAIL, NEWS, SESSIONS_A_DAY};
+use twin_ageing::forecast::next_period;
+use twin_ageing::fork::{Closed, Twin};
 use twin_disk::{BlockDevice, MemDisk};
 use twin_fs::{
     Cpu, FileSystem, FsError, Identity, Op, OpenVolume, Reply, Request, Settings, write_cost,
 };
-use twin_lab::forecast::next_period;
-use twin_lab::fork::{Closed, Twin};
 use twin_lab::layouts::layout;
 use twin_lab::{Config, Platter, Workload, simulate};
 use twin_model::generate::{Generator, WORKLOADS, WorkloadParams};
@@ -198,7 +198,7 @@ fn noon(config: &Config, source: &mut dyn Source, pace: Pace, times: &[Nanos]) -
     let parts = split(records, times);
     let rt = Rt::new(ClockOnly::default(), 1);
     let options = model::Options { size: config.size, ..model::Options::default() };
-    let built = model::REGISTRY.get(&config.disk).unwrap().build(&options).unwrap();
+    let built = config.disk.build(&options).unwrap();
     let disk = SimDisk::builder(&rt, built).start();
     let device: Rc<dyn BlockDevice> = Rc::new(disk.clone());
     rt.block_on(config.of_layout.mkfs(&rt, Rc::clone(&device), IDENTITY)).unwrap().unwrap();
@@ -254,7 +254,7 @@ fn forecast(
 ) -> Did {
     let rt = Rt::new(ClockOnly::default(), 1);
     let options = model::Options { size: config.size, ..model::Options::default() };
-    let built = model::REGISTRY.get(&config.disk).unwrap().build(&options).unwrap();
+    let built = config.disk.build(&options).unwrap();
     let disk = SimDisk::builder(&rt, built).platter(platter).start();
     let closed = Closed::of(&rt, config.layout, Rc::new(disk)).unwrap();
     let map = closed.map().unwrap();

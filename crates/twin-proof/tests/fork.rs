@@ -6,12 +6,12 @@ use std::future::poll_fn;
 use std::pin::pin;
 use std::rc::Rc;
 
+use twin_ageing::fork::{Closed, Twin};
 use twin_disk::{Block, BlockDevice, Buf, Class, Freezable, Io, MemDisk, Origin};
 use twin_fs::{
     CheckRequest, Cpu, FileSystem, Identity, LayoutKind, Op, OpenVolume, ROOT_INO, Reply, Request,
     SetTime, Settings,
 };
-use twin_lab::fork::{Closed, Twin};
 use twin_lab::layouts::layout;
 use twin_model::generate::{Generator, WorkloadParams};
 use twin_model::{Compare, DataMode, Dump, ModelFs, diff};

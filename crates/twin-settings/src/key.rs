@@ -2,10 +2,10 @@
 
 use std::fmt::Write;
 
+use crate::registry::{Choice, Choose};
 use crate::{SettingsError, grammar, value};
 
 /// A reference to the field that a key sets.
-#[derive(Debug)]
 pub enum Slot<'a> {
     /// A number of 64 bits.
     U64(&'a mut u64),
@@ -23,6 +23,14 @@ pub enum Slot<'a> {
     Bool(&'a mut bool),
     /// A name, or other text.
     Text(&'a mut String),
+    /// A component of a registry.
+    Choice(&'a mut dyn Choose),
+}
+
+impl<'a, M> From<&'a mut Choice<M>> for Slot<'a> {
+    fn from(field: &'a mut Choice<M>) -> Self {
+        Slot::Choice(field)
+    }
 }
 
 macro_rules! slots {
@@ -219,6 +227,7 @@ fn fill(slot: Slot<'_>, unit: &Unit, text: &str) -> Result<(), SettingsError> {
             }
             *field = text.into();
         }
+        Slot::Choice(field) => field.choose(text)?,
     }
     Ok(())
 }
@@ -245,6 +254,7 @@ fn print(slot: Slot<'_>, unit: &Unit) -> String {
         Slot::Bool(true) => "yes".into(),
         Slot::Bool(false) => "no".into(),
         Slot::Text(field) => field.clone(),
+        Slot::Choice(field) => field.name().into(),
     }
 }
 

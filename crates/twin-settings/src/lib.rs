@@ -47,4 +47,4 @@ pub use error::SettingsError;
 pub use grammar::{Named, Setting};
 pub use key::{Key, Slot, Unit, apply, help, set, text_of};
 pub use param::{Param, Values, help_of};
-pub use registry::{Registry, RegistryEntry};
+pub use registry::{Choice, Choose, Registry, RegistryEntry};

@@ -112,6 +112,102 @@ impl<M> Registry<M> {
     }
 }
 
+/// A component that was chosen: an entry of a registry, and the registry, from which another can be chosen by
+/// name. A setting holds a `Choice`, not a name, so that nothing is looked up when the component is made.
+pub struct Choice<M: 'static> {
+    registry: &'static Registry<M>,
+    entry: &'static RegistryEntry<M>,
+}
+
+impl<M> Choice<M> {
+    /// The default of a registry.
+    pub const fn first(registry: &'static Registry<M>) -> Choice<M> {
+        Choice { registry, entry: registry.first() }
+    }
+
+    /// The component of this name.
+    ///
+    /// # Errors
+    /// If there is none; the message suggests the nearest name and lists all names.
+    pub fn named(registry: &'static Registry<M>, name: &str) -> Result<Choice<M>, SettingsError> {
+        Ok(Choice { registry, entry: registry.get(name)? })
+    }
+
+    /// The first component that is as `wanted` says; the default if there is none.
+    pub fn of(
+        registry: &'static Registry<M>,
+        wanted: impl Fn(&RegistryEntry<M>) -> bool,
+    ) -> Choice<M> {
+        let entry = registry.iter().find(|entry| wanted(entry));
+        Choice { registry, entry: entry.unwrap_or(registry.first()) }
+    }
+
+    /// The entry.
+    pub fn entry(&self) -> &'static RegistryEntry<M> {
+        self.entry
+    }
+}
+
+impl<M> Clone for Choice<M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for Choice<M> {}
+
+impl<M> PartialEq for Choice<M> {
+    fn eq(&self, other: &Self) -> bool {
+        // Names are unique in a registry, and one registry has components of one kind.
+        self.entry.name == other.entry.name
+    }
+}
+
+impl<M> Eq for Choice<M> {}
+
+impl<M> fmt::Debug for Choice<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.entry.name)
+    }
+}
+
+impl<M> fmt::Display for Choice<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.entry.name)
+    }
+}
+
+impl<M> Deref for Choice<M> {
+    type Target = RegistryEntry<M>;
+
+    fn deref(&self) -> &RegistryEntry<M> {
+        self.entry
+    }
+}
+
+/// A [`Choice`], whatever it is a choice of.
+pub trait Choose {
+    /// Chooses the component of this name.
+    ///
+    /// # Errors
+    /// If there is none; the choice is as it was.
+    fn choose(&mut self, name: &str) -> Result<(), SettingsError>;
+
+    /// The name of the component that is chosen.
+    fn name(&self) -> &'static str;
+}
+
+impl<M> Choose for Choice<M> {
+    fn choose(&mut self, name: &str) -> Result<(), SettingsError> {
+        self.entry = self.registry.get(name)?;
+        Ok(())
+    }
+
+    fn name(&self) -> &'static str {
+        self.entry.name
+    }
+}
+
 /// Compares two names at compile time, which `str`'s own comparison cannot do.
 const fn same(a: &str, b: &str) -> bool {
     let (a, b) = (a.as_bytes(), b.as_bytes());
@@ -156,6 +252,17 @@ mod tests {
         assert_eq!((SHAPES.get("square").unwrap().maker)(), 4);
         assert_eq!(SHAPES.first().name, "round");
         assert_eq!(SHAPES.names().collect::<Vec<_>>(), ["round", "square"]);
+    }
+
+    #[test]
+    fn a_choice_begins_with_the_default_and_keeps_its_component_after_a_wrong_name() {
+        let mut shape = Choice::first(&SHAPES);
+        assert_eq!((shape.name, shape.make()), ("round", 0));
+        shape.choose("square").unwrap();
+        assert!(shape.choose("sqare").is_err());
+        assert_eq!((shape.to_string().as_str(), shape.make()), ("square", 4));
+        assert_eq!(shape, Choice::named(&SHAPES, "square").unwrap());
+        assert_eq!(Choice::of(&SHAPES, |shape| shape.make() > 9), Choice::first(&SHAPES));
     }
 
     #[test]

@@ -6,10 +6,10 @@
 mod choices;
 mod cli;
 mod cmd;
-mod content;
-mod input;
 mod rows;
 mod size;
+
+use twin_mount::input;
 
 use std::process::ExitCode;
 

@@ -12,6 +12,7 @@ use crate::tree::{HARNESS, Package, Project};
 const HOUSE: &[(&str, &[&str])] = &[
     ("twin-rt", &[]),
     ("twin-settings", &[]),
+    ("twin-report", &[]),
     ("twin-disk", &["twin-rt", "twin-settings"]),
     ("twin-clean", &["twin-rt", "twin-settings"]),
     ("twin-cache", &["twin-disk"]),
@@ -24,9 +25,14 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-nfs", &["twin-fs"]),
     ("twin-host", &["twin-trace", "twin-nfs"]),
     ("twin-age", &["twin-trace"]),
-    ("twin-lab", &["twin-sim", "twin-trace", "twin-age", "twin-host"]),
-    ("twin-proof", &["twin-lab", "twin-model"]),
-    ("twinfs", &["twin-lab", "twin-gather"]),
+    ("twin-lab", &["twin-sim", "twin-trace", "twin-host", "twin-report"]),
+    ("twin-ageing", &["twin-lab", "twin-age"]),
+    ("twin-bench", &["twin-lab", "twin-ageing"]),
+    ("twin-papers", &["twin-bench", "twin-ageing"]),
+    ("twin-proof", &["twin-lab", "twin-ageing", "twin-model"]),
+    ("twin-mount", &["twin-ageing", "twin-gather"]),
+    ("twin-real", &["twin-mount", "twin-bench"]),
+    ("twinfs", &["twin-papers", "twin-real"]),
     ("twin-fuzz", &["twin-lab", "twin-model", "twin-gather"]),
     ("twin-py", &["twin-lab"]),
     ("xtask", &[]),
@@ -37,6 +43,7 @@ const HOUSE: &[(&str, &[&str])] = &[
 pub(super) const BELOW_HOST: &[&str] = &[
     "twin-rt",
     "twin-settings",
+    "twin-report",
     "twin-disk",
     "twin-clean",
     "twin-cache",
@@ -261,7 +268,7 @@ mod tests {
         }
         let fs = allowed("twin-fs", &layouts).unwrap();
         assert_eq!(fs, BTreeSet::from(["twin-rt", "twin-settings", "twin-disk", "twin-cache"]));
-        assert_eq!(allowed("twin-py", &layouts).unwrap().len(), 14);
+        assert_eq!(allowed("twin-py", &layouts).unwrap().len(), 15);
     }
 
     #[test]

@@ -19,9 +19,9 @@ use twin_cache::{Capacity, Policy, Rules};
 use twin_settings::RegistryEntry;
 use twin_sim::model;
 
-use crate::columns::in_width;
 use device::{Device, Places};
 use packed::{CHUNK, Packed};
+use twin_report::columns::in_width;
 
 pub use load::{Accesses, Input, LoadError, Loaded, load};
 pub use page::page as caches_page;

@@ -1,8 +1,8 @@
 //! The page of a study of caches: a verdict, miss-ratio curves, the disk's time, and all figures.
 
 use super::{Row, bytes};
-use crate::draw::{self, Chart, Line, nth};
-use crate::markup::{charts, escape, page_of, table_of};
+use twin_report::draw::{self, Chart, Line, nth};
+use twin_report::markup::{charts, escape, page_of, table_of};
 
 /// The policies in the order of the rows, each with its rows.
 fn by_policy(rows: &[Row]) -> Vec<(&'static str, Vec<&Row>)> {

@@ -18,7 +18,7 @@ fn a_configuration_s_own_settings_come_after_shared_ones() {
 #[test]
 fn settings_are_applied() {
     let config = Config::parse("lfs:disk=hp97560,cache=8M,segment=512K,victim=greedy").unwrap();
-    assert_eq!(config.disk, "hp97560");
+    assert_eq!(config.disk.name, "hp97560");
     assert_eq!(config.settings.cache_bytes, 8 << 20);
     let keys = config.of_layout.keys();
     let value = |name| keys.iter().find(|key| key.name == name).unwrap().value.clone();
@@ -34,7 +34,7 @@ fn what_a_text_resolves_to_has_every_key_and_makes_the_same_configuration() {
         let resolved = config.resolved();
         let mut keys: Vec<&str> = resolved.iter().map(|(key, _)| *key).collect();
         let value = |name| &resolved.iter().find(|(key, _)| *key == name).unwrap().1;
-        assert_eq!((value(LAYOUT).as_str(), value("disk")), (config.layout.name(), &config.disk));
+        assert_eq!((value(LAYOUT).as_str(), value("disk").as_str()), (config.layout.name(), config.disk.name));
         assert_eq!(keys.len(), KEYS.len() + 1 + config.of_layout.keys().len(), "{text}");
         keys.sort_unstable();
         keys.dedup();

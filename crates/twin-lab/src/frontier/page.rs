@@ -2,8 +2,8 @@
 
 use super::FrontierPoint;
 use super::table::figures;
-use crate::draw::{self, Chart, GREY, Line, nth};
-use crate::markup::{charts, escape, page_of, table_of};
+use twin_report::draw::{self, Chart, GREY, Line, nth};
+use twin_report::markup::{charts, escape, page_of, table_of};
 
 const MIB: f64 = (1 << 20) as f64;
 

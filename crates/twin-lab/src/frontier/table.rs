@@ -1,8 +1,8 @@
 //! The frontier as a table for people.
 
 use super::FrontierPoint;
-use crate::columns::in_width;
-use crate::draw::figure;
+use twin_report::columns::in_width;
+use twin_report::units::figure;
 
 const MIB: f64 = (1 << 20) as f64;
 

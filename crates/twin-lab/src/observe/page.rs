@@ -1,8 +1,8 @@
 //! What observers have seen as charts: the distribution over the whole run, and the course by interval.
 
 use super::Observed;
-use crate::draw::{Chart, Distribution, Line, Scaled, distribution_of, nth, over_time};
-use crate::markup::charts as side_by_side;
+use twin_report::draw::{Chart, Distribution, Line, Scaled, distribution_of, nth, over_time};
+use twin_report::markup::charts as side_by_side;
 
 /// The charts of a run, two for each kind of values: a line for each part.
 pub(crate) fn charts(all: &[Observed]) -> String {

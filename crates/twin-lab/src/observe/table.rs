@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::{Observed, Over};
-use crate::columns::in_width;
-use crate::units::duration;
+use twin_report::columns::in_width;
+use twin_report::units::duration;
 
 /// A line of the CSV output: the figures of a channel over an interval, or over the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

@@ -1,16 +1,18 @@
 //! The charts of a comparison.
 
+use twin_fs::{RegionState, SpaceMap};
+
 use super::Run;
-use crate::draw::{
+use crate::figures::{Figures, Moment, WAITING};
+use crate::history::{History, LogAtEnd};
+use crate::table::wait_us;
+use crate::verdict::{MeasureEntry, spread_of, text_of, value_of};
+use twin_report::draw::{
     self, BLUE, Bar, Chart, Colour, Distribution, GREY, Group, Line, Span, Stack, bars,
     distribution, histogram, map, part, stacks, swatch,
 };
-use crate::figures::{Figures, Moment, WAITING};
-use crate::history::{History, LogAtEnd};
-use crate::markup::{charts, escape};
-use crate::table::wait_us;
-use crate::units::duration;
-use crate::verdict::{MeasureEntry, spread_of, text_of, value_of};
+use twin_report::markup::{charts, escape};
+use twin_report::units::duration;
 
 /// A run with its appearance.
 pub(super) struct Shown<'a> {
@@ -178,7 +180,7 @@ pub(super) fn volumes(shown: &[Shown<'_>]) -> String {
         let history = &one.run.history;
         let mut drawings = Vec::new();
         if !history.space.regions.is_empty() {
-            drawings.push(map(&history.space, one.colour));
+            drawings.push(space(&history.space, one.colour));
         }
         drawings.extend(log_charts(history, one.colour));
         if !drawings.is_empty() {
@@ -189,14 +191,23 @@ pub(super) fn volumes(shown: &[Shown<'_>]) -> String {
     out
 }
 
+/// The map of a volume.
+fn space(space: &SpaceMap, colour: Colour) -> String {
+    let region = |region: &twin_fs::Region| draw::Region {
+        used: region.used,
+        is_open: region.state == RegionState::BeingWritten,
+    };
+    map(space.kind, &space.regions.iter().map(region).collect::<Vec<_>>(), colour)
+}
+
 /// An explanation of the charts of a log.
-pub(crate) const EXPLAINED: &str = "<p>The live share of each full segment at the end of the run, and \
+pub const LOG_EXPLAINED: &str = "<p>The live share of each full segment at the end of the run, and \
     the write cost: bytes to and from the disk for each byte of file contents that users wrote (Rosenblum and \
     Ousterhout 1991). The cost of intervals in which only the cleaner worked is added to the next \
     interval with new data.</p>";
 
 /// The charts of a log, under its name; `None` if there is no log.
-pub(crate) fn course(name: &str, history: &History) -> Option<String> {
+pub fn log_course(name: &str, history: &History) -> Option<String> {
     let drawings = log_charts(history, BLUE);
     let has_log = !drawings.is_empty();
     has_log.then(|| format!("<h3>{}</h3>{}", escape(name), charts(&drawings)))

@@ -7,19 +7,19 @@
 
 mod charts;
 
-pub(crate) use charts::{EXPLAINED, course};
+pub use charts::{LOG_EXPLAINED, log_course};
 
 use charts::Shown;
 
 use crate::config::Config;
-use crate::draw::{nth, swatch};
 use crate::figures::Figures;
 use crate::history::History;
-use crate::markup::{charts as side_by_side, escape, page_of, table_of};
 use crate::observe::page_charts;
 use crate::settings_table::{Settings, labels};
 use crate::table::rows;
 use crate::verdict::{MeasureEntry, text_of};
+use twin_report::draw::{nth, swatch};
+use twin_report::markup::{charts as side_by_side, escape, page_of, table_of};
 
 /// A run to be shown.
 #[derive(Clone, Debug)]
@@ -150,11 +150,11 @@ fn configurations(runs: &[Run], shown: &[Shown<'_>]) -> String {
         out += &format!("<li>{}<code>{}</code>{short}</li>", swatch(*colour), escape(name));
     }
     out += "</ul>";
-    out + &settings_of(&runs.iter().map(|run| &run.config).collect::<Vec<_>>())
+    out + &settings_section(&runs.iter().map(|run| &run.config).collect::<Vec<_>>())
 }
 
 /// The settings of configurations: those that differ in a table, the others told once.
-pub(crate) fn settings_of(configs: &[&Config]) -> String {
+pub fn settings_section(configs: &[&Config]) -> String {
     let mut out = String::new();
     let settings = Settings::of(configs);
     if settings.differing.len() > 1 {

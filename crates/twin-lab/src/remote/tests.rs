@@ -13,7 +13,7 @@ const MAIL: &str = "small-files:files=60";
 #[test]
 fn a_volume_behind_a_network_has_its_own_settings_and_those_of_the_clients() {
     let config = Config::parse("nfs(lfs:disk=hp97560,cache=8M):biods=8,latency=2ms").unwrap();
-    assert_eq!((config.disk.as_str(), config.settings.cache_bytes), ("hp97560", 8 << 20));
+    assert_eq!((config.disk.name, config.settings.cache_bytes), ("hp97560", 8 << 20));
     let remote = config.remote.as_ref().unwrap();
     assert_eq!((remote.client.biods, remote.network.latency_ns), (8, 2_000_000));
     let changed = config.changed("", "cache=1M").unwrap();

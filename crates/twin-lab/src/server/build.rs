@@ -7,10 +7,10 @@ use twin_disk::{BlockDevice, Partition, Recorded};
 use twin_fs::{Cpu, Nvram, OpenVolume, Opened, Settings};
 use twin_rt::Rt;
 use twin_sim::bus::Bus;
-use twin_sim::{HostAdapter, SimDisk, bus, cpu};
+use twin_sim::{HostAdapter, SimDisk};
 
 use super::file::{Disk, FileSystemPart, ServerFile};
-use crate::error::{SimulateError, model_error};
+use crate::error::SimulateError;
 use crate::machine::{self, NOBODY};
 
 /// Parts of a disk begin and end at multiples of this.
@@ -27,16 +27,18 @@ pub(super) struct Built {
 impl Built {
     pub(super) async fn of(rt: &Rt, server: &ServerFile) -> Result<Built, SimulateError> {
         let host = |host: &super::file::Host| {
-            let machine = cpu::REGISTRY.get(host.cpu.0).map_err(model_error)?.machine;
-            let cpu = Cpu::modelled(rt.clone(), Box::new(machine), host.cpu.1);
-            Ok((cpu, Memory::new(host.cache_bytes)))
+            let cpu = Cpu::modelled(rt.clone(), Box::new(host.cpu.machine), host.cpus);
+            (cpu, Memory::new(host.cache_bytes))
         };
-        let hosts = server.hosts.iter().map(host).collect::<Result<Vec<_>, SimulateError>>()?;
+        let hosts: Vec<_> = server.hosts.iter().map(host).collect();
         let bus = |part: &super::file::BusPart| {
-            let own = bus::REGISTRY.get(part.kind).map_err(model_error)?.build();
-            Ok(part.bytes_per_s.map_or(own.clone(), |rate| own.at_rate(rate)))
+            let own = part.kind.build();
+            match part.bytes_per_s {
+                Some(rate) => own.at_rate(rate),
+                None => own,
+            }
         };
-        let buses = server.buses.iter().map(bus).collect::<Result<Vec<Bus>, SimulateError>>()?;
+        let buses: Vec<Bus> = server.buses.iter().map(bus).collect();
         let (mut disks, mut devices) = (Vec::new(), Vec::new());
         for part in &server.disks {
             let (disk, device) = disk(rt, part, &buses, &hosts[part.host].0)?;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use twin_rt::Order;
 use twin_settings::value::bytes;
-use twin_settings::{SettingsError, grammar};
+use twin_settings::{Choice, Choose, SettingsError, grammar};
 use twin_sim::{bus, cpu, queue};
 
 use crate::config::{Config, order};
@@ -43,8 +43,10 @@ pub struct ServerFile {
 pub struct Host {
     /// Its name.
     pub name: String,
-    /// Processor model and number of processors.
-    pub cpu: (&'static str, u64),
+    /// The model of its processors.
+    pub cpu: Choice<cpu::Kind>,
+    /// How many of them.
+    pub cpus: u64,
     /// Bytes for blocks, of all its file systems together.
     pub cache_bytes: u64,
     /// Bytes of memory that survives a power failure, of all its file systems together.
@@ -59,7 +61,7 @@ pub struct BusPart {
     /// The number of its host.
     pub host: usize,
     /// Its kind.
-    pub kind: &'static str,
+    pub kind: Choice<bus::Kind>,
     /// Bytes a second, instead of the kind's own.
     pub bytes_per_s: Option<u64>,
 }
@@ -264,8 +266,10 @@ fn hosts(text: &Text) -> Result<Vec<Host>, SettingsError> {
     let host = |(name, host): (&String, &HostText)| {
         let place = format!("host.{name}");
         let default = Config::parse(LAYOUTS[0].name())?;
-        let cpu = host.cpu.as_ref().unwrap_or(&default.cpu);
-        let cpu = cpu::REGISTRY.get(cpu).map_err(|error| error.within(&place))?.name;
+        let mut cpu = default.cpu;
+        if let Some(name) = &host.cpu {
+            cpu.choose(name).map_err(|error| error.within(&place))?;
+        }
         let cache_bytes = bytes(&host.cache).map_err(|error| error.within(&place))?;
         if host.cpus == 0 || cache_bytes == 0 {
             return Err(SettingsError::new("a host has a processor and memory").within(&place));
@@ -273,7 +277,7 @@ fn hosts(text: &Text) -> Result<Vec<Host>, SettingsError> {
         let nvram = host.nvram.as_deref().map(bytes).transpose();
         let nvram_bytes = nvram.map_err(|error| error.within(&place))?;
         let nvram_bytes = nvram_bytes.unwrap_or(default.settings.nvram_bytes);
-        Ok(Host { name: name.clone(), cpu: (cpu, host.cpus), cache_bytes, nvram_bytes })
+        Ok(Host { name: name.clone(), cpu, cpus: host.cpus, cache_bytes, nvram_bytes })
     };
     let hosts: Vec<Host> = text.host.iter().map(host).collect::<Result<_, _>>()?;
     match hosts.is_empty() {
@@ -297,7 +301,7 @@ fn buses(text: &Text, hosts: &[Host]) -> Result<Vec<BusPart>, SettingsError> {
     let bus = |(name, bus): (&String, &BusText)| {
         let made = || -> Result<BusPart, SettingsError> {
             let host = host_of(bus.host.as_deref(), hosts)?;
-            let kind = bus::REGISTRY.get(&bus.kind)?.name;
+            let kind = Choice::named(&bus::REGISTRY, &bus.kind)?;
             let bytes_per_s = bus.rate.as_deref().map(bytes).transpose()?;
             if bytes_per_s == Some(0) {
                 return Err(SettingsError::new("a bus moves at least a byte a second"));
@@ -427,7 +431,7 @@ mod tests {
         let server = ServerFile::parse(SMALL).unwrap();
         assert_eq!(server.hosts[0].cache_bytes, 8 << 20);
         assert_eq!(
-            (server.disks[0].bus, server.disks[0].config.disk.as_str()),
+            (server.disks[0].bus, server.disks[0].config.disk.name),
             (Some(0), "hp97560")
         );
         assert_eq!(server.clients[0].pace, Pace::Recorded);

@@ -16,6 +16,5 @@ pub use figures::{Fit, OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures, Whole
 pub use file::{BusPart, Client, Disk, Does, FileSystemPart, Host, Pace, ServerFile};
 pub use page::page;
 pub use presets::{PRESETS, Preset, preset};
-pub(crate) use run::simulate_server_telling;
-pub use run::{fit, simulate_server};
+pub use run::{TimeTold, fit, simulate_server, simulate_server_telling};
 pub use table::{fits, fits_in_words, table};

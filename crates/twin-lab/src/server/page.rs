@@ -4,9 +4,9 @@
 use super::figures::ServerFigures;
 use super::file::ServerFile;
 use super::table::{Section, sections, whole};
-use crate::draw::{Distribution, distribution, nth};
-use crate::markup::{charts as side_by_side, escape, page_of, table_of};
 use crate::observe::page_charts;
+use twin_report::draw::{Distribution, distribution, nth};
+use twin_report::markup::{charts as side_by_side, escape, page_of, table_of};
 
 /// The page. `title` names the server.
 pub fn page(title: &str, server: &ServerFile, figures: &ServerFigures) -> String {

@@ -40,13 +40,13 @@ pub fn simulate_server(
 }
 
 /// Who is told the simulated time, before it advances.
-pub(crate) type TimeTold = Box<dyn FnMut(Time)>;
+pub type TimeTold = Box<dyn FnMut(Time)>;
 
 /// As [`simulate_server`], and tells how far the simulated time is. That changes nothing either.
 ///
 /// # Errors
 /// As [`simulate_server`].
-pub(crate) fn simulate_server_telling(
+pub fn simulate_server_telling(
     server: &ServerFile,
     workloads: &[Workload],
     told: TimeTold,
@@ -307,7 +307,7 @@ fn figures(
         let disk_use = disk_figures(&built.disks[number], before.disks[number]);
         OfDisk {
             name: part.name.clone(),
-            model: part.config.disk.clone(),
+            model: part.config.disk.name.into(),
             bus: part.bus.map(|bus| server.buses[bus].name.clone()),
             utilization: disk_use.service_s / seconds(finish).max(1e-9),
             disk_use,
@@ -316,16 +316,16 @@ fn figures(
     let bus = |(number, part): (usize, &super::file::BusPart)| {
         let bus_use = BusFigures::of(&built.buses[number].stats());
         let utilization = bus_use.busy_s / seconds(finish).max(1e-9);
-        OfBus { name: part.name.clone(), kind: part.kind, utilization, bus_use }
+        OfBus { name: part.name.clone(), kind: part.kind.name, utilization, bus_use }
     };
     let host = |(number, part): (usize, &super::file::Host)| {
         let (cpu, memory) = &built.hosts[number];
         let cpu_s = seconds(cpu.busy_ns() - before.cpu_ns[number]);
         OfHost {
             name: part.name.clone(),
-            cpu: format!("{} {}", part.cpu.1, part.cpu.0),
+            cpu: format!("{} {}", part.cpus, part.cpu),
             cpu_s,
-            utilization: cpu_s / part.cpu.1 as f64 / seconds(finish).max(1e-9),
+            utilization: cpu_s / part.cpus as f64 / seconds(finish).max(1e-9),
             cache_bytes: part.cache_bytes,
             moved_cache_bytes: memory.moved_bytes(),
         }

@@ -1,9 +1,9 @@
 //! The figures of a server as tables for the terminal.
 
 use super::figures::{Fit, ServerFigures};
-use crate::columns::in_width;
 use crate::figures::WAITING;
-use crate::units::{duration, mib};
+use twin_report::columns::in_width;
+use twin_report::units::{duration, mib};
 
 /// A table of parts of a kind.
 pub(super) struct Section {

@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use twin_lab::copy;
+use twin_ageing::copy;
 use twin_lab::layouts::LAYOUTS;
 
 use super::{Output, Pace, layouts};

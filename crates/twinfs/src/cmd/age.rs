@@ -11,20 +11,21 @@ use serde::Serialize;
 use twin_age::{
     Ageing, Agreement, Plan, Planned, Succession, VolumeMap, agreement, profile, profiles, snapshot,
 };
+use twin_ageing::copy::make_copy;
+use twin_ageing::{AgeSettings, Aged, END, IMAGE_SECTOR, ageing_settings, make_old, new_volume};
 use twin_disk::Block;
 use twin_fs::Identity;
-use twin_lab::age::{AgeSettings, Aged, END, IMAGE_SECTOR, ageing_settings, make_old, new_volume};
-use twin_lab::copy::make_copy;
 use twin_lab::layouts::layout;
 use twin_lab::{Platter, Workload};
+use twin_mount::git;
+use twin_mount::source_map::{each_snapshot, map_of_source};
 use twin_settings::{grammar, value};
 use twin_trace::readers::CHECKOUTS;
 use twin_trace::{Record, Source, Writer};
 
 use super::files::NewFile;
-use super::progress::Progress;
-use super::source_map::{each_snapshot, map_of_source};
-use super::{Failure, Interrupts, Outcome, age_on, git, say, usage, workload};
+use super::progress::{Progress, Shown};
+use super::{Failure, Interrupts, Outcome, age_on, say, usage, workload};
 use crate::cli::{Age, Format};
 use crate::rows;
 use crate::size::Size;
@@ -65,7 +66,8 @@ pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
         write_operations(path, start()?, interrupts)?;
     }
     if !args.on.is_empty() {
-        return age_on::run(args, &settings, (&start, planned.requests), interrupts);
+        let history = || start().map_err(|failure| failure.why);
+        return age_on::run(args, &settings, &history, planned.requests, interrupts);
     }
     let Some(to) = &args.to else { return Ok(ExitCode::SUCCESS) };
     let new = NewFile::make(to, interrupts)?;
@@ -91,7 +93,7 @@ pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
 /// Makes a copy of a snapshot.
 fn copy(args: &Age, source: &Path, settings: AgeSettings, interrupts: &Interrupts) -> Outcome {
     let Some(to) = &args.to else { return Err(usage("-o: a copy needs a name")) };
-    let map = map_of_source(source, interrupts)?;
+    let map = map_of_source(source, interrupts, &Shown)?;
     let size = if args.size.is_some() { settings.size } else { map.size / 4096 * 4096 };
     let new = NewFile::make(to, interrupts)?;
     let bar = Progress::waiting("files are placed");
@@ -150,7 +152,7 @@ fn settings(args: &Age) -> Result<AgeSettings, Failure> {
     })
 }
 
-fn plan(args: &Age, fresh: &twin_lab::age::NewVolume) -> Result<Plan, Failure> {
+fn plan(args: &Age, fresh: &twin_ageing::NewVolume) -> Result<Plan, Failure> {
     let name = args.profile.as_deref().unwrap_or("agrawal");
     let full = args.full.as_deref().unwrap_or("80%");
     let full = value::percent(full).map_err(|error| usage(format!("--full: {error}")))?;

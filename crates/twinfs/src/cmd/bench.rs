@@ -5,19 +5,20 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use twin_bench::{self as bench, Target, bench_table, directory};
 use twin_host::fuse::sync_file_system;
+use twin_host::{Undoing, absolute, remove_by_force};
 use twin_lab::Config;
-use twin_lab::bench::{self, Target, bench_table, directory};
+use twin_real::device_times;
 
 use super::bench_rows::in_targets;
 use super::compare::tell_of_events;
 use super::files::Page;
-use super::interrupt::{Undoing, remove_by_force};
 use super::progress::Progress;
 use super::start::Start;
 use super::terminal::terminal_width;
 use super::time::real_clock;
-use super::{Failure, Interrupts, Outcome, say, usage};
+use super::{Failure, Interrupts, Outcome, runner, say, usage};
 use crate::cli::Bench;
 use crate::rows;
 
@@ -31,7 +32,7 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     }
     check_options(args)?;
     if let Some(dir) = &args.device {
-        return super::device::run(dir, &args.output, interrupts);
+        return device(dir, args, interrupts);
     }
     if args.peers {
         return super::peers::run(args, interrupts);
@@ -71,6 +72,19 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     rows::print(&args.output, &in_targets(&args.output, &rows, &names), || {
         Ok(bench_table(&rows, &names, terminal_width()))
     })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Measures the device under a directory.
+fn device(dir: &Path, args: &Bench, interrupts: &Interrupts) -> Outcome {
+    let times = device_times::measure(&runner(interrupts)?, dir)?;
+    let setting = times.setting();
+    let row = serde_json::json!({
+        "read_us": times.read_ns / 1000, "write_us": times.write_ns / 1000,
+        "flush_us": times.flush_ns / 1000, "bytes_per_s": times.bytes_per_s,
+        "ssd": setting,
+    });
+    rows::print(&args.output, &[row], || Ok(format!("disk=ssd-sata,ssd={setting}")))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -141,7 +155,7 @@ fn targets(args: &Bench, stop: &Arc<AtomicBool>) -> Result<Vec<Target>, Failure>
             (None, _) => directory::Cold::DropCaches,
         };
         let dir = directory::Directory {
-            path: super::absolute(path)?,
+            path: absolute(path)?,
             cold,
             stop: Arc::clone(stop),
             sync: sync_file_system,

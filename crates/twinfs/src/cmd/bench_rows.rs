@@ -1,7 +1,7 @@
 //! The results of benchmarks for scripts.
 
 use serde_json::{Value, json};
-use twin_lab::bench::{self, Row};
+use twin_bench::{self as bench, Row};
 
 use crate::cli::{Format, Output};
 

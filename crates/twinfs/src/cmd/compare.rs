@@ -11,6 +11,7 @@ use twin_lab::{
     measurable, page, rank, rivals, settings, settings_help, summary, table, verdict, what_if,
     what_if_changes, workload_help,
 };
+use twin_real::replay::replay;
 use twin_rt::Categories;
 
 use super::files::Page;
@@ -49,7 +50,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         args.seed.unwrap_or(1),
     )?;
     let pace = Pace::of(args.pace, &workload, args.speed).map_err(usage)?;
-    on::check(&args.on)?;
+    let targets = on::targets(&args.on)?;
     let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
     let (configs, mut not_run) = configs(args)?;
     let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
@@ -89,7 +90,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     }
     let mut all_done = ending(&figures, &not_run) && !is_cut;
     if !args.on.is_empty() {
-        let measured = on::replay(&args.on, (&workload, operations), pace, interrupts)?;
+        let measured = replay(&super::runner(interrupts)?, &targets, &workload, operations, pace)?;
         if args.output.is_table() {
             on::print(&measured, &figures)?;
         }

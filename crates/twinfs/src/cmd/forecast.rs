@@ -7,16 +7,15 @@ use std::sync::Arc;
 use serde_json::Value;
 use twin_age::VolumeMap;
 use twin_age::again::{Told, Window};
-use twin_fs::LayoutKind;
-use twin_lab::age::map_of_platter;
-use twin_lab::forecast::{
+use twin_ageing::forecast::{
     Tried, better, by_kind, by_setting, forecast_changes, fullness, next_period, writing,
 };
-use twin_lab::fork::{Closed, Twin};
+use twin_ageing::fork::{Closed, Twin};
+use twin_ageing::map_of_platter;
+use twin_fs::LayoutKind;
 use twin_lab::{Config, Figures, Platter, SimulateError, Trust, Workload, compare};
 use twin_settings::value::nanos;
 
-use super::asking::{Instant, MountAsked};
 use super::compare::machine_file;
 use super::image::layout_of;
 use super::progress::Progress;
@@ -26,6 +25,7 @@ use super::workload::of_file;
 use super::{Failure, Outcome, say, usage};
 use crate::cli::{Forecast, Pace};
 use crate::rows;
+use twin_mount::client::{FrozenVolume, MountClient};
 
 /// The most memory in which a mount keeps what is overwritten while its state is read.
 const KEEP_BYTES: u64 = 256 << 20;
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Forecast) -> Outcome {
 fn state(args: &Forecast) -> Result<State, Failure> {
     let name = args.what.display();
     if args.what.is_dir() {
-        let mount = MountAsked::at(&args.what)?;
+        let mount = MountClient::at(&args.what)?;
         let mount = mount.ok_or_else(|| format!("{name}: no volume of twinfs is mounted there"))?;
         return Ok(of_mount(mount, args.trace.as_deref()).map_err(|why| format!("{name}: {why}"))?);
     }
@@ -81,10 +81,11 @@ fn state(args: &Forecast) -> Result<State, Failure> {
 }
 
 /// The state of a mount, forked in memory, and its recording until that instant.
-fn of_mount(mount: MountAsked, trace: Option<&Path>) -> Result<State, String> {
+fn of_mount(mount: MountClient, trace: Option<&Path>) -> Result<State, String> {
     let text = |error: SimulateError| error.to_string();
     let _bar = Progress::waiting("the volume is forked");
-    let Instant { host, kind, device, cache_bytes, recorded, .. } = mount.freeze(KEEP_BYTES)?;
+    let FrozenVolume { host, kind, device, cache_bytes, recorded, .. } =
+        mount.freeze(KEEP_BYTES)?;
     let (recording, requests) = match (trace, recorded) {
         (Some(path), _) => (path.to_owned(), None),
         (None, Some((path, requests))) => (path, Some(requests)),

@@ -4,23 +4,23 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
 
+use twin_ageing::fork::{Closed, Twin};
 use twin_disk::Block;
 use twin_lab::SimulateError;
-use twin_lab::fork::{Closed, Twin};
 
-use super::asking::{Instant, MountAsked};
 use super::files::NewFile;
 use super::progress::Progress;
 use super::{Interrupts, Outcome, say};
 use crate::cli::Fork;
 use crate::size::Size;
+use twin_mount::client::{FrozenVolume, MountClient};
 
 /// Pieces of this many zero bytes become holes.
 const HOLE: usize = 4096;
 
 pub(crate) fn run(args: &Fork, interrupts: &Interrupts) -> Outcome {
     let dir = args.dir.display();
-    let mount = MountAsked::at(&args.dir)?.ok_or_else(|| {
+    let mount = MountClient::at(&args.dir)?.ok_or_else(|| {
         format!(
             "{dir}: no volume of twinfs is mounted there; the image of one that is not mounted \
                  can be copied"
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Fork, interrupts: &Interrupts) -> Outcome {
     let instant = mount.freeze(args.keep.0)?;
     waiting.finish();
     let in_mount = |error: SimulateError| format!("{dir}: {error}");
-    let Instant { host, kind, device, held_ns, .. } = instant;
+    let FrozenVolume { host, kind, device, held_ns, .. } = instant;
     let closed = Closed::of(host.rt(), kind, device).map_err(in_mount)?;
     let bar = Progress::of("checked", 1);
     let twin = Twin::of(&closed, &mut |done, total| bar.set(done, total)).map_err(in_mount)?;

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use twin_age::{Layout as VolumeLayout, by_directory, by_file};
-use twin_lab::layout_report::{
+use twin_ageing::layout_report::{
     Day, HistoryReport, LayoutReport, history_page, history_table, page, table,
 };
 
@@ -30,7 +30,7 @@ fn of_volume(
     page_file: Option<Page>,
     interrupts: &Interrupts,
 ) -> Outcome {
-    let map = map_of_source(what, interrupts)?;
+    let map = map_of_source(what, interrupts, &super::progress::Shown)?;
     let layout = VolumeLayout::of(&map);
     let mut report = LayoutReport::of(&what.display().to_string(), &map, &layout);
     if args.files {

@@ -11,13 +11,13 @@ use std::rc::Rc;
 use rustix::fs::{FlockOperation, flock};
 use twin_disk::{Block, BlockDevice, Class, DeviceInfo, Io, IoKind, Origin, Pending};
 use twin_fs::{Identity, LayoutConfig, LayoutKind};
-use twin_host::{FileDevice, Host, HostOptions, ImageOptions, create_image};
+use twin_host::{FileDevice, Host, HostOptions, ImageOptions, create_image, random_bytes};
 use twin_lab::layouts::{LAYOUTS, layout};
+use twin_mount::content::{self, must_be_blank};
 
 use super::progress::Progress;
-use super::{Failure, Interrupts, Outcome, random_bytes, say, usage};
+use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::Mkfs;
-use crate::content::{self, Content};
 use crate::size::Size;
 
 /// The largest sector of an image file, in bytes.
@@ -244,19 +244,5 @@ fn erase_marks(args: &Mkfs, host: &Host, device: &dyn BlockDevice) -> Result<(),
 /// Refuses an image that is not blank, unless it is to be overwritten. The image is open and
 /// locked, so nobody else changes it.
 fn check_blank(args: &Mkfs, is_new: bool) -> Result<(), String> {
-    if is_new || args.force { Ok(()) } else { blank(&args.image) }
-}
-
-/// Refuses what is not blank. The file or device is open and locked, so nobody else changes it.
-pub(super) fn blank(image: &Path) -> Result<(), String> {
-    let path = image.display();
-    match content::of(image) {
-        Some(Content::Blank | Content::Empty) => Ok(()),
-        Some(holds) => Err(format!(
-            "{path} is not blank: it holds {holds}. Nothing was written; --force overwrites it"
-        )),
-        None => Err(format!(
-            "{path} cannot be read, so it is not known what it holds; --force overwrites it"
-        )),
-    }
+    if is_new || args.force { Ok(()) } else { must_be_blank(&args.image) }
 }

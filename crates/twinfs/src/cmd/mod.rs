@@ -2,38 +2,25 @@
 
 mod age;
 mod age_on;
-mod asked;
-mod asking;
 mod bench;
 mod bench_rows;
-mod budget;
 mod cache;
 mod calibrate;
 mod check;
 mod clean;
 mod compare;
 mod convert;
-mod device;
 mod dump;
-mod files;
 mod forecast;
 mod fork;
 mod frontier;
 mod gather;
-mod git;
-mod image;
-mod interrupt;
-mod kept_volumes;
 mod layout;
 mod manual;
-mod marked;
 mod mkfs;
 mod mount;
-mod mounted;
 mod observed;
-mod observing;
 mod on;
-mod opening;
 mod peers;
 mod presets;
 mod progress;
@@ -43,28 +30,25 @@ mod replay;
 mod reproduce;
 mod serve;
 mod server;
-mod serving;
 mod snapshot;
-mod source_map;
 mod start;
 mod stat;
 mod stat_observe;
 mod stat_watch;
-mod status;
 mod terminal;
-mod time;
 mod top;
 mod umount;
 mod validate;
 mod volume;
-mod watch;
 mod workload;
 
 use std::process::ExitCode;
 
 use crate::cli::Command;
 
-pub(crate) use interrupt::Interrupts;
+pub(crate) use twin_host::Interrupts;
+use twin_mount::{image, opening, source_map};
+use {twin_host as files, twin_host as time};
 
 /// A command's result: the exit status, or what to tell the user.
 pub(crate) type Outcome = Result<ExitCode, Failure>;
@@ -142,20 +126,10 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
     }
 }
 
-/// Random bytes from the host: for identifiers and seeds, which no run may share.
-pub(crate) fn random_bytes() -> Result<[u8; 16], String> {
-    let mut bytes = [0; 16];
-    let flags = rustix::rand::GetRandomFlags::empty();
-    match rustix::rand::getrandom(&mut bytes, flags) {
-        Ok(16) => Ok(bytes),
-        Ok(_) => Err("the host has no random numbers".into()),
-        Err(error) => Err(format!("random numbers: {error}")),
-    }
-}
-
-/// A path that still means the same in the root directory, where background processes work.
-pub(crate) fn absolute(path: &std::path::Path) -> Result<std::path::PathBuf, String> {
-    std::path::absolute(path).map_err(|e| format!("{}: {e}", path.display()))
+/// The runner of what is measured on this machine.
+fn runner(interrupts: &Interrupts) -> Result<twin_real::Runner<'_>, String> {
+    let program = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
+    Ok(twin_real::Runner { interrupts, progress: &progress::Shown, program })
 }
 
 /// Prints a line. A reader that has gone (`| head`) is no error.

@@ -13,9 +13,8 @@ use indicatif::{
     ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressState, ProgressStyle, TermLike,
 };
 
+use twin_host::{Bar, Count, Counter, real_clock};
 use twin_lab::Steps;
-
-use super::time::real_clock;
 
 /// When the first line is written off a terminal, and how long it is from one to the next.
 const FIRST: f64 = 2.0;
@@ -146,6 +145,37 @@ impl Progress {
             bar.set_position(0);
             Ok(bar.wrap_read(open()?))
         }
+    }
+}
+
+/// Shows how far the work of the libraries is.
+pub(crate) struct Shown;
+
+impl twin_host::Progress for Shown {
+    fn begin(&self, what: &'static str, count: Count) -> Bar {
+        Bar::new(match count {
+            Count::Steps(all) => Progress::of(what, all),
+            Count::Bytes(all) => Progress::of_bytes(what, all),
+            Count::Time => Progress::waiting(what),
+        })
+    }
+}
+
+impl Counter for Progress {
+    fn add(&self, steps: u64) {
+        self.inc(steps);
+    }
+
+    fn set_done(&self, done: u64) {
+        Progress::set_done(self, done);
+    }
+
+    fn set(&self, done: u64, all: u64) {
+        Progress::set(self, done, all);
+    }
+
+    fn finish(&self) {
+        Progress::finish(self);
     }
 }
 

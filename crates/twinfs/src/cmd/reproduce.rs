@@ -4,10 +4,10 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use twin_lab::reproduce::choices::{self, Choice, Fitted};
-use twin_lab::reproduce::fit::{self, Half};
-use twin_lab::reproduce::wrong::Found;
-use twin_lab::reproduce::{self, Claim, Judged, Paper, Results, Variation, clc, worth, wrong};
+use twin_papers::choices::{self, Choice, Fitted};
+use twin_papers::fit::{self, Half};
+use twin_papers::wrong::Found;
+use twin_papers::{self as reproduce, Claim, Judged, Paper, Results, Variation, clc, worth, wrong};
 use twin_settings::SettingsError;
 
 use super::files::Page;

@@ -13,7 +13,7 @@ use crate::size::Size;
 
 pub(crate) fn run(args: &Snapshot, interrupts: &Interrupts) -> Outcome {
     let new = NewFile::make(&args.to, interrupts)?;
-    let mut map = map_of_source(&args.what, interrupts)?;
+    let mut map = map_of_source(&args.what, interrupts, &super::progress::Shown)?;
     if map.taken_s == 0 {
         map.taken_s = now_s();
     }

@@ -10,14 +10,14 @@ use std::path::Path;
 use rustix::fs::{SeekFrom, seek};
 use serde_json::Value;
 use twin_age::{Layout, snapshot};
+use twin_ageing::map_of_platter;
+use twin_ageing::old_volumes::{AgedSpec, Beginning, OldVolumes};
 use twin_disk::{Block, Buf};
 use twin_fs::LayoutKind;
-use twin_lab::age::map_of_platter;
-use twin_lab::old_volumes::{AgedSpec, Beginning, OldVolumes};
 use twin_lab::{Config, Figures, MeasureEntry, Platter, Seeded, Trust, verdict};
+use twin_mount::kept_volumes::{Kept, Notes};
 
 use super::image::layout_of;
-use super::kept_volumes::{Kept, Notes};
 use super::progress::Progress;
 use super::source_map::snapshot_bytes;
 use super::{Failure, usage};

@@ -6,8 +6,6 @@ use serde_json::json;
 use twin_fs::{FileSystem, Op, Reply, Request, Settings};
 use twin_host::ImageOptions;
 
-use super::asked::Question;
-use super::asking::MountAsked;
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
 use super::progress::Progress;
@@ -15,6 +13,8 @@ use super::{Outcome, usage};
 use crate::cli::Stat;
 use crate::rows;
 use crate::size::Size;
+use twin_mount::answers::Question;
+use twin_mount::client::MountClient;
 
 pub(crate) fn run(args: &Stat) -> Outcome {
     if args.times.is_some() && args.watch.is_none() && !args.observe.is_on() {
@@ -83,7 +83,7 @@ fn of_mount(args: &Stat) -> Outcome {
     let used = size.saturating_sub(space.f_bfree * space.f_frsize);
     let inodes = space.f_files.saturating_sub(space.f_ffree);
     // One that was mounted by an earlier version has no channel, and one of another user is silent.
-    let figures = MountAsked::at(dir)
+    let figures = MountClient::at(dir)
         .ok()
         .flatten()
         .and_then(|mount| mount.ask(Question::Figures).ok())

@@ -10,12 +10,12 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use twin_lab::observe::{Row, table_of};
 
-use super::asked::Question;
-use super::asking::MountAsked;
 use super::terminal::terminal_width;
 use super::{Outcome, say_to_reader, usage};
 use crate::cli::{Format, Stat};
 use crate::rows::csv_lines;
+use twin_mount::answers::Question;
+use twin_mount::client::MountClient;
 
 /// The interval if none is given.
 const EVERY_NS: u64 = 10 * twin_rt::SECS;
@@ -25,7 +25,7 @@ pub(super) fn run(args: &Stat) -> Outcome {
     let Some(observing) = args.observe.observing(EVERY_NS).map_err(usage)? else {
         return Err("no observer is named".into());
     };
-    let mount = MountAsked::at(&args.image)?.ok_or_else(|| {
+    let mount = MountClient::at(&args.image)?.ok_or_else(|| {
         format!("{dir}: --observe is for a mount, and no volume of twinfs is mounted there")
     })?;
     let names = observing.names.iter().map(|name| (*name).to_owned()).collect();

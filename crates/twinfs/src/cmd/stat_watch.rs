@@ -9,15 +9,15 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use twin_fs::write_cost;
 
-use super::asked::Question;
-use super::asking::MountAsked;
 use super::{Outcome, say_to_reader};
 use crate::cli::{Format, Stat};
 use crate::size::Size;
+use twin_mount::answers::Question;
+use twin_mount::client::MountClient;
 
 pub(super) fn run(args: &Stat, seconds: u32) -> Outcome {
     let dir = args.image.display();
-    let mount = MountAsked::at(&args.image)?.ok_or_else(|| {
+    let mount = MountClient::at(&args.image)?.ok_or_else(|| {
         format!("{dir}: --watch is for a mount, and no volume of twinfs is mounted there")
     })?;
     let (mut before, _) = mount.ask(Question::Figures)?;

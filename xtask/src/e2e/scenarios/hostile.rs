@@ -1,7 +1,8 @@
 //! No mount hangs and no fsynced data is lost: volumes that are full under load, and hosts on which
 //! the image becomes unavailable.
 //!
-//! Contract: every unmount ends within [`UMOUNT_MAX`]. A full volume is consistent afterwards. A
+//! Contract: every unmount ends (within [`UMOUNT_MAX`], which holds by night on a machine of its own; by
+//! day a machine that others use may take [`UMOUNT_ENDS`]). A full volume is consistent afterwards. A
 //! volume whose image cannot be written (the host is full, the image was unlinked or truncated, the
 //! device under it fails) is unmounted with an error that says so; it mounts read-only while the
 //! host is full, and normally once there is room. All fsynced data is there wherever its bytes
@@ -28,15 +29,18 @@ pub(super) const SCENARIO: Scenario = Scenario {
     run,
 };
 
-/// Time limit for every unmount.
+/// Time limit for every unmount on a machine of its own.
 const UMOUNT_MAX: Duration = Duration::from_secs(10);
+/// Time after which an unmount counts as hanging on any machine.
+const UMOUNT_ENDS: Duration = Duration::from_secs(90);
 /// Number of threads that create, change and remove files without an fsync.
 const CHURNS: u64 = 4;
 /// Maximum number of files that the client with fsync keeps.
 const KEPT: usize = 40;
 
 fn run(bench: &Bench) -> Outcome {
-    let mut tally = Tally::default();
+    let umount_max = if bench.full { UMOUNT_MAX } else { UMOUNT_ENDS };
+    let mut tally = Tally { umount_max, ..Tally::default() };
     let layouts: &[&str] = if bench.mkfs.is_empty() { &["lfs", "ffs"] } else { &["chosen"] };
     let sizes: &[&str] = if bench.full { &["64M", "200M", "1G"] } else { &["64M"] };
     let percents: &[u64] = if bench.full { &[85, 98] } else { &[95] };
@@ -74,6 +78,8 @@ fn run(bench: &Bench) -> Outcome {
 /// The counts of a run.
 #[derive(Default)]
 struct Tally {
+    /// The time limit for every unmount.
+    umount_max: Duration,
     umounts: usize,
     slowest: Duration,
     losses: usize,
@@ -90,7 +96,7 @@ impl Tally {
         let took = watch.elapsed();
         self.umounts += 1;
         self.slowest = self.slowest.max(took);
-        if took > UMOUNT_MAX {
+        if took > self.umount_max {
             return Err(format!("unmounting took {:.1} s: {result:?}", took.as_secs_f64()));
         }
         Ok(result)

@@ -1,0 +1,156 @@
+//! File systems that were made old for real, side by side.
+//!
+//! Contract: rows as those of [`LayoutReport`](super::LayoutReport): plain numbers, units in the names, null
+//! for what does not exist.
+
+use serde::Serialize;
+use twin_age::{Layout, VolumeMap};
+
+use twin_report::columns::in_width;
+use twin_report::units::duration;
+
+/// A file system that went through a history, beside a new one with a copy of its files.
+#[derive(Clone, Debug, Serialize)]
+pub struct OldForReal {
+    /// The file system.
+    pub system: String,
+    /// Requests of the history.
+    pub requests: u64,
+    /// Those that failed, and those of the copy.
+    pub failed: u64,
+    /// How most of these failed, in words; empty if none did.
+    pub most_common_failure: String,
+    /// Regular files at the end.
+    pub files: u64,
+    /// Their bytes.
+    pub file_bytes: u64,
+    /// The layout score of the old one.
+    pub layout_score: Option<f64>,
+    /// The layout score of the copy.
+    pub copy_layout_score: Option<f64>,
+    /// The dynamic score of the old one: blocks that follow the block before, for a reader of everything.
+    pub dynamic_score: Option<f64>,
+    /// The dynamic score of the copy.
+    pub copy_dynamic_score: Option<f64>,
+    /// Seconds to read all files of the old one with cold caches, directory by directory, of each run.
+    pub read_s: Vec<f64>,
+    /// The same of the copy.
+    pub copy_read_s: Vec<f64>,
+    /// The shortest of the old one over that of the copy: what else goes on on a machine only makes a read longer.
+    pub slow_down: Option<f64>,
+    /// Of our layouts: the same history in simulation.
+    pub simulated: Option<SimulatedOld>,
+}
+
+/// What a simulation says of the same history.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SimulatedOld {
+    /// Its layout score.
+    pub layout_score: Option<f64>,
+    /// True if all scores, by size and as a whole, and the free space are the same.
+    pub is_same_layout: bool,
+    /// True if every block of every file lies at the same place.
+    pub is_same_map: bool,
+}
+
+impl SimulatedOld {
+    /// A simulated volume beside the real one.
+    pub fn of(simulated: &VolumeMap, real: &VolumeMap) -> SimulatedOld {
+        let layout = Layout::of(simulated);
+        let places = |map: &VolumeMap| -> Vec<_> {
+            map.files.iter().map(|file| (file.ino, file.size, file.runs.clone())).collect()
+        };
+        SimulatedOld {
+            layout_score: layout.score.value(),
+            is_same_layout: layout == Layout::of(real),
+            is_same_map: places(simulated) == places(real) && simulated.free == real.free,
+        }
+    }
+}
+
+/// The shortest of these times; `None` without times.
+pub fn shortest(times_s: &[f64]) -> Option<f64> {
+    times_s.iter().copied().min_by(f64::total_cmp)
+}
+
+/// The rows as a table in this width of a terminal.
+pub fn old_for_real_table(rows: &[OldForReal], width: Option<u16>) -> String {
+    let header = [
+        "file system",
+        "score, old",
+        "copied",
+        "simulated",
+        "dynamic, old",
+        "copied",
+        "read all, old",
+        "copied",
+        "slow-down",
+        "failed",
+    ];
+    let score = |value: Option<f64>| value.map_or("-".to_string(), |value| format!("{value:.4}"));
+    let time = |times: &[f64]| shortest(times).map_or("-".into(), |s| duration(s * 1e6));
+    let cells = |row: &OldForReal| {
+        let simulated = match row.simulated {
+            None => "-".into(),
+            Some(found) => {
+                let verdict = match (found.is_same_map, found.is_same_layout) {
+                    (true, _) => "same places",
+                    (false, true) => "same scores",
+                    (false, false) => "differs",
+                };
+                format!("{}, {verdict}", score(found.layout_score))
+            }
+        };
+        vec![
+            row.system.clone(),
+            score(row.layout_score),
+            score(row.copy_layout_score),
+            simulated,
+            score(row.dynamic_score),
+            score(row.copy_dynamic_score),
+            time(&row.read_s),
+            time(&row.copy_read_s),
+            row.slow_down.map_or("-".into(), |ratio| format!("{ratio:.2}")),
+            row.failed.to_string(),
+        ]
+    };
+    let rows: Vec<_> = rows.iter().map(cells).collect();
+    in_width(&header.map(String::from), &rows, 1, width)
+}
+
+#[cfg(test)]
+mod tests {
+    use twin_age::map::{FileKind, FileMap, Run};
+
+    use super::*;
+
+    fn map(places: &[u64]) -> VolumeMap {
+        let runs = (0..).zip(places).map(|(lbn, &block)| Run {
+            lbn,
+            blocks: 1,
+            at: block * 4096,
+            bytes: 4096,
+        });
+        let size = places.len() as u64 * 4096;
+        let runs = runs.collect();
+        let file = FileMap { ino: 3, kind: FileKind::File, size, mtime_s: 0, runs };
+        VolumeMap { block_size: 4096, files: vec![file], ..VolumeMap::default() }
+    }
+
+    #[test]
+    fn places_are_told_from_scores() {
+        let found = SimulatedOld::of(&map(&[7, 8, 20]), &map(&[7, 8, 20]));
+        assert!(found.is_same_layout && found.is_same_map);
+        let found = SimulatedOld::of(&map(&[7, 8, 20]), &map(&[9, 10, 20]));
+        assert!(found.is_same_layout && !found.is_same_map);
+        let found = SimulatedOld::of(&map(&[7, 8, 20]), &map(&[7, 9, 20]));
+        assert!(!found.is_same_layout && !found.is_same_map);
+        assert_eq!(found.layout_score, Some(0.5));
+    }
+
+    #[test]
+    fn the_shortest_time_counts() {
+        assert_eq!(shortest(&[3.0, 1.0, 2.0]), Some(1.0));
+        assert_eq!(shortest(&[]), None);
+    }
+}

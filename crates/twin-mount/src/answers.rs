@@ -1,0 +1,262 @@
+//! What a mount answers over its channel.
+//!
+//! Contract: a question is a line of JSON ([`Question`]), an answer an object of JSON, after a line
+//! feed perhaps with bytes. What is no question gets an object with `error`. A client that has frozen
+//! the volume's device, or observes the mount, ends that by closing the connection.
+
+use std::cell::{OnceCell, RefCell};
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+use twin_disk::{Freezable, Frozen};
+use twin_fs::{FileSystem, LayoutKind, OpenVolume, write_cost};
+use twin_host::Host;
+use twin_host::channel::{Channel, Session};
+use twin_lab::observe::{self, Observing};
+use twin_rt::{BoxFuture, MILLIS, SECS};
+use twin_trace::Recorder;
+
+use crate::observers::{Observation, Observers};
+
+/// The most bytes that one question for old content may cover.
+pub const OLD_MOST: u64 = 1 << 20;
+/// The most memory that a client may have old content kept in.
+const KEEP_MOST: u64 = 4 << 30;
+
+/// What can be asked.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "kebab-case", deny_unknown_fields)]
+pub enum Question {
+    /// The figures of the volume.
+    Figures,
+    /// Hold the state of this instant on the device until the connection ends, keeping at most so
+    /// many bytes of what is overwritten.
+    Freeze {
+        /// The most memory that is taken for it.
+        keep_bytes: u64,
+    },
+    /// What has been overwritten of a range since.
+    Old {
+        /// The first byte of the range.
+        at: u64,
+        /// Its length in bytes.
+        len: u64,
+    },
+    /// Begin to observe the mount with these observers.
+    Observe {
+        /// The names of the observers.
+        names: Vec<String>,
+        /// The interval.
+        every_ns: u64,
+    },
+    /// The figures of the intervals that have ended since this was last asked; waits a moment for one.
+    Intervals,
+    /// End observing; the figures of all of it.
+    Observed,
+}
+
+/// What a mount's channel speaks for.
+#[derive(Clone)]
+pub struct Answers {
+    /// The volume.
+    pub volume: OpenVolume,
+    /// Its device, if its content can be held.
+    pub freezable: Option<Freezable>,
+    /// Those who may observe it.
+    pub observers: Option<Rc<Observers>>,
+    /// The layout of the volume.
+    pub layout: &'static dyn LayoutKind,
+    /// The image in which it is.
+    pub image: PathBuf,
+    /// What the mount records, once it does.
+    pub recording: Rc<OnceCell<Recording>>,
+}
+
+/// A recording that is being made.
+pub struct Recording {
+    path: PathBuf,
+    /// Writes out what was recorded until now, and returns the number of requests.
+    flush: Box<dyn Fn() -> u64>,
+}
+
+impl Recording {
+    /// What a recorder writes into this file.
+    pub fn of<F: FileSystem>(recorder: &Rc<Recorder<F, File>>, path: &Path) -> Recording {
+        let recorder = Rc::downgrade(recorder);
+        let flush = move || {
+            recorder.upgrade().map_or(0, |recorder| {
+                recorder.flush();
+                recorder.recorded().requests
+            })
+        };
+        Recording { path: path.to_owned(), flush: Box::new(flush) }
+    }
+}
+
+/// One client.
+struct Client {
+    answers: Answers,
+    host: Host,
+    frozen: RefCell<Option<Frozen>>,
+    observation: RefCell<Option<Rc<Observation>>>,
+}
+
+impl Answers {
+    /// Opens the channel of this process.
+    ///
+    /// # Errors
+    /// If the host refuses.
+    pub fn serve(self, host: &Host) -> std::io::Result<Channel> {
+        let its = host.clone();
+        Channel::open(host, move || {
+            let (answers, host) = (self.clone(), its.clone());
+            let (frozen, observation) = (RefCell::default(), RefCell::default());
+            Rc::new(Client { answers, host, frozen, observation })
+        })
+    }
+
+    /// The figures of the volume since it was mounted.
+    fn figures(&self, host: &Host) -> Value {
+        let core = self.volume.core();
+        let written = self.volume.written();
+        let stat = self.volume.stat();
+        let block = u64::from(stat.block_size);
+        let cost = write_cost(written.bytes, written.cleaner_read_bytes, written.new_data_bytes);
+        json!({
+            "layout": self.layout.name(),
+            "at_ns": host.now().0,
+            "operations": core.operations(),
+            "capacity_bytes": stat.blocks * block,
+            "used_bytes": stat.blocks.saturating_sub(stat.free) * block,
+            "dirty_bytes": core.cache.dirty_bytes(),
+            "cached_inodes": core.cached_inodes(),
+            "device_requests": host.device_requests().0,
+            "device_queue": core.device.in_flight(),
+            "written_bytes": written.bytes,
+            "new_data_bytes": written.new_data_bytes,
+            "moved_bytes": written.moved_bytes,
+            "cleaner_read_bytes": written.cleaner_read_bytes,
+            "write_cost": cost,
+        })
+    }
+}
+
+impl Client {
+    async fn freeze(&self, keep_bytes: u64) -> Result<Value, String> {
+        let Answers { volume, freezable, layout, image, recording, .. } = &self.answers;
+        let Some(freezable) = freezable else {
+            return Err(
+                "it is mounted with --flight, and a flight with a fork in it could not be \
+                        repeated"
+                    .into(),
+            );
+        };
+        if self.frozen.borrow().is_some() {
+            return Err("this connection has frozen it already".into());
+        }
+        let clock = self.host.clone();
+        let still = volume
+            .hold_still(Rc::new(move || clock.now()))
+            .await
+            .map_err(|error| error.to_string())?;
+        let held = freezable.freeze(keep_bytes.min(KEEP_MOST)).await;
+        let held_ns = self.host.now().since(still.since());
+        // No operation that ended is missing, and of those that wait none has begun.
+        let recorded = recording.get().map(|recording| {
+            json!({ "path": recording.path.to_string_lossy(), "requests": (recording.flush)() })
+        });
+        drop(still);
+        *self.frozen.borrow_mut() = Some(held.map_err(|why| why.to_string())?);
+        Ok(json!({
+            "image": image.to_string_lossy(),
+            "layout": layout.name(),
+            "held_ns": held_ns,
+            "cache_bytes": volume.core().settings.cache_bytes,
+            "recorded": recorded,
+        }))
+    }
+
+    fn old(&self, at: u64, len: u64) -> Result<Vec<u8>, String> {
+        let frozen = self.frozen.borrow();
+        let frozen = frozen.as_ref().ok_or("it was not frozen")?;
+        if len > OLD_MOST || at.checked_add(len).is_none() {
+            return Err(format!("at most {OLD_MOST} bytes of the device can be asked for"));
+        }
+        let pieces = frozen.old(at, len).map_err(|why| why.to_string())?;
+        let places: Vec<(u64, usize)> =
+            pieces.iter().map(|(at, block)| (*at, block.len())).collect();
+        let mut answer = json!({ "pieces": places }).to_string().into_bytes();
+        answer.push(b'\n');
+        pieces.iter().for_each(|(_, block)| answer.extend_from_slice(&block.to_bytes()));
+        Ok(answer)
+    }
+}
+
+/// How long a client that asks for intervals waits for one, in nanoseconds, and how often to look.
+const WAIT_NS: u64 = SECS;
+const LOOK_NS: u64 = 20 * MILLIS;
+
+impl Client {
+    fn observe(&self, names: &[String], every_ns: u64) -> Result<Value, String> {
+        let Some(observers) = &self.answers.observers else {
+            return Err("it is mounted with --flight, and a flight is not observed".into());
+        };
+        let observing = Observing::of(names.iter().map(String::as_str), Some(every_ns));
+        let observing = observing.map_err(|error| error.to_string())?;
+        let observation = observers.observe(&observing)?;
+        let unseen = observation.unseen().to_vec();
+        *self.observation.borrow_mut() = Some(Rc::new(observation));
+        Ok(json!({ "unseen": unseen }))
+    }
+
+    fn observation(&self) -> Result<Rc<Observation>, String> {
+        self.observation
+            .borrow()
+            .clone()
+            .ok_or_else(|| "it is not observed by this connection".into())
+    }
+
+    async fn intervals(&self) -> Result<Value, String> {
+        let observation = self.observation()?;
+        let begun = self.host.now();
+        loop {
+            let rows = observation.take_intervals();
+            if !rows.is_empty() || self.host.now().since(begun) > WAIT_NS {
+                return Ok(json!({ "rows": rows }));
+            }
+            self.host.rt().sleep(LOOK_NS).await;
+        }
+    }
+
+    fn observed(&self) -> Result<Value, String> {
+        let observed = self.observation()?.end();
+        let rows = observe::rows(&observed).into_iter().filter(observe::Row::is_of_run);
+        Ok(json!({ "rows": rows.collect::<Vec<_>>() }))
+    }
+}
+
+impl Session for Client {
+    fn answer(&self, request: Vec<u8>) -> BoxFuture<'_, Vec<u8>> {
+        Box::pin(async move {
+            let answer = match serde_json::from_slice(&request) {
+                Ok(Question::Figures) => Ok(self.answers.figures(&self.host).to_string().into()),
+                Ok(Question::Freeze { keep_bytes }) => {
+                    self.freeze(keep_bytes).await.map(|answer| answer.to_string().into())
+                }
+                Ok(Question::Old { at, len }) => self.old(at, len),
+                Ok(Question::Observe { names, every_ns }) => {
+                    self.observe(&names, every_ns).map(|answer| answer.to_string().into())
+                }
+                Ok(Question::Intervals) => {
+                    self.intervals().await.map(|answer| answer.to_string().into())
+                }
+                Ok(Question::Observed) => self.observed().map(|answer| answer.to_string().into()),
+                Err(error) => Err(format!("this is no question: {error}")),
+            };
+            answer.unwrap_or_else(|why| json!({ "error": why }).to_string().into())
+        })
+    }
+}

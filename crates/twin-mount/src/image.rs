@@ -1,0 +1,51 @@
+//! What an image holds, for the commands that want a volume.
+
+use std::path::Path;
+
+use twin_fs::LayoutKind;
+use twin_lab::layouts::{LAYOUTS, layout};
+
+use crate::content::{self, Content};
+use crate::input::taken_by;
+
+/// The layout of the volume in an image or device. An image that cannot be read is left to the
+/// code that opens it, whose error says more.
+///
+/// # Errors
+/// Says what is there if it is no volume of ours.
+pub fn layout_of(image: &Path) -> Result<&'static dyn LayoutKind, String> {
+    let name = image.display();
+    if image.is_dir() {
+        return Err(format!("{name} is a directory: name the image file or block device"));
+    }
+    match content::of(image) {
+        None => Ok(LAYOUTS[0]),
+        Some(Content::Volume(name)) => layout(name).map_err(|error| error.to_string()),
+        Some(Content::Empty) => Err(format!(
+            "{name} is empty, it holds no volume: `twinfs mkfs --size 4G {name}` makes one"
+        )),
+        Some(Content::Blank) => {
+            Err(format!("{name} is blank, it holds no volume: `twinfs mkfs {name}` makes one"))
+        }
+        Some(Content::Unknown(_)) => Err(format!(
+            "{name}: this is no twinfs volume: there is neither a superblock at its start nor a \
+             copy of one, and nothing else that twinfs knows"
+        )),
+        Some(known) => Err(match taken_by(image) {
+            Some(command) => format!("{name}: this is {known}, not a twinfs volume. {command}"),
+            None => format!("{name}: this is {known}, not a twinfs volume"),
+        }),
+    }
+}
+
+/// That an image holds a log-structured volume, for a command that works on these alone.
+///
+/// # Errors
+/// As [`layout_of`]; and `why` if it is the other layout.
+pub fn must_be_log(image: &Path, why: &str) -> Result<&'static dyn LayoutKind, String> {
+    let kind = layout_of(image)?;
+    match kind.is_log() {
+        true => Ok(kind),
+        false => Err(format!("{}: this is {}: {why}", image.display(), kind.noun())),
+    }
+}

@@ -1,0 +1,218 @@
+//! Opening the volume in an image, of whatever layout, on a host of its own.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Freezable, IoKind, Recorded};
+use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, OpenVolume, Settings};
+use twin_host::{
+    FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Interrupts, NewFile,
+};
+use twin_lab::FlightSettings;
+use twin_rt::{Categories, LogEvent};
+use twin_settings::{SettingsError, grammar};
+
+use crate::observers::Observers;
+
+/// Who is told of events.
+pub type Listener = Rc<dyn Fn(&LogEvent<'_>)>;
+
+/// A volume that is open on its host.
+pub struct Opened {
+    /// Its host.
+    pub host: Host,
+    /// The volume.
+    pub volume: OpenVolume,
+    /// What opening had to do first, in words, if the volume had not been unmounted.
+    pub recovery: Option<String>,
+    /// Where everything that enters the core is logged.
+    pub flight: Option<Rc<FlightRecorder<File>>>,
+    /// The device, if its content can be held: not of a flight, which could not be repeated.
+    pub freezable: Option<Freezable>,
+    /// Those who may observe it; not a flight either.
+    pub observers: Option<Rc<Observers>>,
+}
+
+/// How to open a volume.
+pub struct OpenOptions {
+    /// The layout.
+    pub layout: &'static dyn LayoutKind,
+    /// Its settings.
+    pub of_layout: Box<dyn LayoutConfig>,
+    /// How the image is opened.
+    pub image: ImageOptions,
+    /// How the host runs.
+    pub host: HostOptions,
+    /// The settings of the volume.
+    pub settings: Settings,
+    /// Where to log everything that enters the core.
+    pub flight: Option<PathBuf>,
+    /// Which events to tell of, and to whom.
+    pub log: Option<(Categories, Listener)>,
+}
+
+impl OpenOptions {
+    /// For a volume of this layout, with nothing special.
+    pub fn of(layout: &'static dyn LayoutKind) -> OpenOptions {
+        OpenOptions {
+            layout,
+            of_layout: layout.config(),
+            image: ImageOptions::default(),
+            host: HostOptions::default(),
+            settings: Settings::default(),
+            flight: None,
+            log: None,
+        }
+    }
+}
+
+/// Sets what `key=value,key=value` says of a volume that exists.
+///
+/// # Errors
+/// The first setting that is wrong.
+pub fn set_for_open(config: &mut dyn LayoutConfig, text: &str) -> Result<(), SettingsError> {
+    for setting in grammar::settings(text)? {
+        config.set_for_open(setting.key, setting.value)?;
+    }
+    Ok(())
+}
+
+/// The image as a device whose sectors are not too large for the volume on it, and how it was
+/// opened.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn device(
+    host: &Host,
+    image: &Path,
+    layout: &'static dyn LayoutKind,
+    options: &ImageOptions,
+) -> Result<(FileDevice, ImageOptions), String> {
+    let device = FileDevice::open(host, image, options).map_err(|e| e.to_string())?;
+    let largest = host.rt().block_on(layout.largest_sector(&device)).map_err(|e| e.to_string())?;
+    match largest {
+        Some(largest) if device.info().sector > largest => {
+            drop(device);
+            let options = ImageOptions { max_sector: largest, ..*options };
+            let device = FileDevice::open(host, image, &options).map_err(|e| e.to_string())?;
+            Ok((device, options))
+        }
+        _ => Ok((device, options.clone())),
+    }
+}
+
+/// Starts the host and opens the volume in an image.
+pub fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused> {
+    let OpenOptions { layout, of_layout, image: image_options, host, settings, flight, log } =
+        options;
+    // Looked at on a host of its own: a flight begins when the volume is opened.
+    let (info, image_options) = probe(image, layout, &image_options)?;
+    let flight = match &flight {
+        Some(path) => {
+            let (settings, of_layout) = (settings.clone(), of_layout.clone());
+            let all = FlightSettings { device: info, settings, layout, of_layout };
+            Some(flight_recorder(path, host.seed, &all)?)
+        }
+        None => None,
+    };
+    let flight_log = flight.clone().map(|flight| flight as Rc<dyn FlightLog>);
+    let host =
+        Host::start(HostOptions { flight: flight_log, ..host }).map_err(|e| e.to_string())?;
+    if let Some((categories, listener)) = log {
+        host.rt().log_to(categories, listener);
+    }
+    let device = FileDevice::open(&host, image, &image_options).map_err(|e| e.to_string())?;
+    let requests = device.requests();
+    let (device, freezable) = match &flight {
+        Some(flight) => {
+            let log = Rc::clone(flight) as Rc<dyn DeviceLog>;
+            let device = Recorded::with_log(host.rt().clone(), device, log);
+            (Rc::new(device) as Rc<dyn BlockDevice>, None)
+        }
+        None => {
+            let device = Freezable::new(host.rt(), Rc::new(device));
+            (Rc::new(device.clone()) as Rc<dyn BlockDevice>, Some(device))
+        }
+    };
+    let twin_fs::Opened { volume, recovery } =
+        open_device(&host, image, device, &*of_layout, settings)?;
+    let observers = flight.is_none().then(|| Observers::of(&host, &volume, requests));
+    Ok(Opened { host, volume, recovery, flight, freezable, observers })
+}
+
+/// Opens the volume in an image on a host that has others too. Flights are not for these.
+pub fn open_beside(
+    host: &Host,
+    image: &Path,
+    options: OpenOptions,
+) -> Result<twin_fs::Opened, Refused> {
+    let OpenOptions { layout, of_layout, image: image_options, settings, .. } = options;
+    let (_, image_options) = probe(image, layout, &image_options)?;
+    let device = FileDevice::open(host, image, &image_options).map_err(|e| e.to_string())?;
+    open_device(host, image, Rc::new(device), &*of_layout, settings)
+}
+
+fn open_device(
+    host: &Host,
+    image: &Path,
+    device: Rc<dyn BlockDevice>,
+    of_layout: &dyn LayoutConfig,
+    settings: Settings,
+) -> Result<twin_fs::Opened, Refused> {
+    let opening = of_layout.open(host.rt(), device, Cpu::none(), settings);
+    let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
+    opened.map_err(|e| Refused::by(host, image, &e))
+}
+
+/// What a device says of itself once it is open, and how it is opened for this layout.
+fn probe(
+    image: &Path,
+    layout: &'static dyn LayoutKind,
+    options: &ImageOptions,
+) -> Result<(DeviceInfo, ImageOptions), String> {
+    let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
+    let (device, options) = device(&host, image, layout, options)?;
+    Ok((device.info(), options))
+}
+
+/// A new flight log.
+fn flight_recorder(
+    path: &Path,
+    seed: u64,
+    settings: &FlightSettings,
+) -> Result<Rc<FlightRecorder<File>>, String> {
+    let new = NewFile::make(path, &Interrupts::default())?;
+    let recorder = FlightRecorder::new(new.handle()?, seed, settings.to_text());
+    new.keep();
+    Ok(Rc::new(recorder))
+}
+
+/// Why a volume cannot be opened.
+pub struct Refused {
+    /// In words.
+    pub why: String,
+    /// It could be read; what failed is a write of its recovery.
+    pub only_writing: bool,
+}
+
+impl Refused {
+    /// By an error of the volume. Its tasks end, so that the image is free again.
+    fn by(host: &Host, image: &Path, error: &FsError) -> Refused {
+        host.rt().crash();
+        let only_writing = matches!(error, FsError::Io(io) if io.op != IoKind::Read);
+        Refused { why: format!("{}: {error}", image.display()), only_writing }
+    }
+}
+
+impl From<String> for Refused {
+    fn from(why: String) -> Refused {
+        Refused { why, only_writing: false }
+    }
+}
+
+impl From<Refused> for String {
+    fn from(refused: Refused) -> String {
+        refused.why
+    }
+}

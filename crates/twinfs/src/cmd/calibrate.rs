@@ -1,0 +1,32 @@
+//! `twinfs calibrate`: measures this machine for simulations of it.
+
+use std::process::ExitCode;
+
+use twin_host::NewFile;
+use twin_real::calibrate::{calibrate, figures, summary, write};
+
+use super::{Interrupts, Outcome, runner};
+use crate::cli::Calibrate;
+use crate::rows;
+
+pub(crate) fn run(args: &Calibrate, interrupts: &Interrupts) -> Outcome {
+    let new = NewFile::make(&args.to, interrupts)?;
+    let machine = calibrate(&runner(interrupts)?, &args.dir, args.force)?;
+    write(new, &machine, &args.to)?;
+    let path = args.to.display();
+    let words = || {
+        let hint = format!("written to {path}: twinfs compare --machine {path} ...");
+        Ok(format!("{}\n{hint}", summary(&machine)))
+    };
+    rows::print(&args.output, &figures(&machine), words)?;
+    for warning in &machine.warnings {
+        eprintln!("twinfs: noisy: {warning}");
+    }
+    if !machine.warnings.is_empty() {
+        eprintln!(
+            "twinfs: simulations with this file are as uncertain as these figures: calibrate again \
+             when the machine is quiet"
+        );
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,93 @@
+//! `twinfs bench --peers`: our layouts, mounted, beside other file systems on one loop device.
+//!
+//! Contract: all systems take turns on one device with direct I/O over one fully written file, each
+//! run on a file system made for it. Whatever ends the program but SIGKILL unmounts, detaches and
+//! removes what was set up. Nothing is set up before it is known that all of it can be.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use twin_bench::{self as bench, Target, bench_table, ratios};
+use twin_host::{Page, absolute, real_clock};
+use twin_real::choose;
+use twin_real::peers::{BareDevice, Peer, Turns};
+
+use super::bench_rows::in_targets;
+use super::progress::Progress;
+use super::terminal::terminal_width;
+use super::{Interrupts, Outcome, runner, usage};
+use crate::cli::Bench;
+use crate::rows;
+use crate::size::Size;
+
+/// What runs unless told otherwise: some minutes a round.
+const DEFAULT: &[&str] = &[
+    "small:files=5000",
+    "small:files=5000,kernel=yes",
+    "small:files=1500,size=4K,fsync=yes,warm=yes",
+    "small:files=1500,users=4,warm=yes",
+    "large:mb=256",
+    "tpcb:transactions=1500",
+    "tpcb:transactions=6000,group=10",
+    "meta:names=4000",
+];
+
+pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
+    let texts: Vec<&str> = match &args.benches[..] {
+        [] => DEFAULT.to_vec(),
+        texts => texts.iter().map(String::as_str).collect(),
+    };
+    let mut benches = Vec::new();
+    for text in texts {
+        benches.extend(bench::parse(text).map_err(usage)?);
+    }
+    let (systems, missing) = choose(&args.only).map_err(usage)?;
+    if !rustix::process::geteuid().is_root() {
+        return Err("--peers makes loop devices and mounts file systems: run it as root".into());
+    }
+    let base = match &args.at {
+        Some(dir) => absolute(dir)?,
+        None => PathBuf::from("/var/tmp"),
+    };
+    let bytes = benches.iter().map(|b| b.bytes()).max().unwrap_or(0);
+    if args.size.0 < 4 * bytes {
+        let size = Size(4 * bytes);
+        return Err(usage(format!("the benchmarks need a device of {size} at least: give --size")));
+    }
+    for (name, tool) in &missing {
+        eprintln!("twinfs: without {name}: {tool} is not installed");
+    }
+    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let turns = Turns::make(&runner(interrupts)?, &base, args.size.0)?;
+    let mut targets: Vec<Target> = Vec::new();
+    let mut tried = Vec::new();
+    for system in systems {
+        let peer = Arc::new(Peer::new(system, &turns));
+        tried.push(Arc::clone(&peer));
+        targets.push(Target::Place(peer));
+    }
+    targets.push(Target::Place(Arc::new(BareDevice::new(&turns))));
+    let bar = Progress::of("benchmarks", 1);
+    let progress = |ended: usize, all: usize| bar.set(ended as u64, all as u64);
+    let result =
+        bench::run(&benches, &targets, args.runs.map_or(1, usize::from), &real_clock(), &progress);
+    bar.finish();
+    let rows = result.map_err(|e| e.to_string())?;
+    let names: Vec<String> = targets.iter().map(Target::name).collect();
+    if let Some(file) = page_file {
+        file.write(&bench::page(&rows, &names, &[]))?;
+    }
+    let table = || {
+        let width = terminal_width();
+        let medians = bench_table(&rows, &names, width);
+        Ok(format!("{medians}\n{}", ratios(&rows, &names, 0, width)))
+    };
+    rows::print(&args.output, &in_targets(&args.output, &rows, &names), table)?;
+    for peer in &tried {
+        for failure in peer.failures() {
+            eprintln!("twinfs: {failure}");
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

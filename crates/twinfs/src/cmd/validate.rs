@@ -1,0 +1,64 @@
+//! `twinfs validate`: how far simulations of this machine are from it.
+
+use std::path::Path;
+use std::process::ExitCode;
+
+use twin_host::NewFile;
+use twin_lab::MachineFile;
+use twin_real::calibrate::{text_of, today, write};
+use twin_real::validate::{Report, Validation, loads, run_own, validate};
+
+use super::compare::machine_file;
+use super::{Interrupts, Outcome, runner, say, usage};
+use crate::cli::Validate;
+use crate::rows;
+
+pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
+    if let Some(name) = &args.load {
+        return Ok(run_own(name).map(|()| ExitCode::SUCCESS)?);
+    }
+    let loads = loads(&args.workloads).map_err(usage)?;
+    if args.list {
+        for load in loads {
+            say(format!("{:<12} {}", load.name, load.about))?;
+        }
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !args.dir.is_dir() {
+        return Err(format!("{} is no directory", args.dir.display()).into());
+    }
+    // Now, not after the first workload.
+    if let Some(dir) = &args.keep {
+        std::fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
+    }
+    let machine = args.machine.as_deref().map(machine_file).transpose()?;
+    let new = args.save_machine.as_ref().map(|path| NewFile::make(path, interrupts)).transpose()?;
+    let (dir, keep) = (&*args.dir, args.keep.as_deref());
+    let validation = Validation { dir, loads: &loads, runs: args.runs, keep, machine };
+    let report = validate(&runner(interrupts)?, validation)?;
+    rows::print(&args.output, &report.rows(), || Ok(report.text()))?;
+    if let Some((new, path)) = new.zip(args.save_machine.as_ref()) {
+        write(new, &report.machine, path)?;
+    }
+    if let Some(path) = args.machine.as_ref().or(args.save_machine.as_ref()) {
+        note_error(&report, path)?;
+    }
+    if let Some(path) = &args.markdown {
+        std::fs::write(path, report.markdown()).map_err(|e| format!("{}: {e}", path.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the error into the machine file, from which `twinfs compare --machine` takes it.
+fn note_error(report: &Report, path: &Path) -> Result<(), String> {
+    let Some(validated) = report.validated(today()) else {
+        let few = "too few pairs of configurations for an error that compare could use";
+        eprintln!("twinfs: {few}: {} is left as it was", path.display());
+        return Ok(());
+    };
+    let machine = MachineFile { validated: Some(validated), ..machine_file(path)? };
+    let text = text_of(&machine)?;
+    std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+    eprintln!("twinfs: the error is noted in {}", path.display());
+    Ok(())
+}
