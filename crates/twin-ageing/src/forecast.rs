@@ -6,6 +6,7 @@
 
 use std::sync::Arc;
 
+use serde_json::{Value, json};
 use twin_age::VolumeMap;
 use twin_age::again::{Told, Window, again};
 use twin_cache::flush::{self, Survives};
@@ -16,8 +17,9 @@ use twin_lab::Trust;
 use twin_lab::cache_changes;
 use twin_lab::{Figures, LogFigures, SpaceFigures};
 use twin_lab::{Workload, WorkloadError};
-use twin_report::columns::in_width;
+use twin_report::table::{Cell, fixed, percent};
 use twin_report::units::list;
+use twin_report::{Part, Report, Table, cells, value};
 
 /// The most other policies of one kind that are tried.
 const MOST_POLICIES: usize = 2;
@@ -76,7 +78,7 @@ const JUDGED: [Judged; 3] = [
 
 /// Which settings would be better than those of now, in words: a line for each figure. Figures within the
 /// noise are equal, and times within the error of simulations too.
-pub fn better(now: &Figures, tried: &[Tried], trust: &Trust) -> Vec<String> {
+fn better(now: &Figures, tried: &[Tried], trust: &Trust) -> Vec<String> {
     let mut lines = Vec::new();
     for (name, of, is_time) in JUDGED {
         let Some(base) = of(now) else { continue };
@@ -102,7 +104,7 @@ pub fn better(now: &Figures, tried: &[Tried], trust: &Trust) -> Vec<String> {
 }
 
 /// How full the volume gets, in words. `span_s` is the length of the period in seconds.
-pub fn fullness(space: &SpaceFigures, span_s: f64) -> String {
+fn fullness(space: &SpaceFigures, span_s: f64) -> String {
     let SpaceFigures { capacity_bytes, used_before_bytes, used_bytes } = *space;
     let percent = |bytes: u64| bytes as f64 * 100.0 / capacity_bytes.max(1) as f64;
     let mut text = format!(
@@ -130,7 +132,7 @@ fn duration(s: f64) -> String {
 }
 
 /// What is written, in words.
-pub fn writing(log: &LogFigures, written_bytes: u64) -> String {
+fn writing(log: &LogFigures, written_bytes: u64) -> String {
     let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
     let cost = log.write_cost.map_or(String::new(), |cost| format!(", write cost {cost:.2}"));
     format!(
@@ -140,37 +142,93 @@ pub fn writing(log: &LogFigures, written_bytes: u64) -> String {
     )
 }
 
+/// What the next period does to a volume.
+pub struct Outlook<'a> {
+    /// With the settings of now.
+    pub now: &'a Figures,
+    /// With others.
+    pub tried: &'a [Tried],
+    /// What became of the recording.
+    pub told: &'a Told,
+}
+
+impl Outlook<'_> {
+    /// The report: how full the volume gets, what is written, latencies, and what other settings change.
+    /// Its rows are those of the settings of now and of each other.
+    pub fn report(&self, trust: &Trust) -> Report {
+        let Outlook { now, tried, told } = *self;
+        let mut report = Report::new("What the next period does to the volume");
+        let span_s = told.span_ns as f64 / 1e9;
+        report.add(format!("{}, simulated on {}.", fullness(&now.space, span_s), now.disk));
+        report.add(format!("{}.", writing(&now.log, now.disk_use.written_bytes)));
+        let Told { requests, other_names, successors, emptied, left_out, .. } = *told;
+        report.add(format!(
+            "{requests} operations in kind as recorded: {other_names} names became others, {successors} \
+             files that are gone have successors, {emptied} were removed with their directories, \
+             {left_out} operations have nothing to fall on and are left out."
+        ));
+        if now.failed > 0 {
+            let failed = format!("{} operations FAILED, probably for want of room.", now.failed);
+            report.add(Part::Failure(failed));
+        }
+        report.add(by_kind(now));
+        if !tried.is_empty() {
+            report.add(by_setting(now, tried));
+            report.add(better(now, tried, trust).join("\n"));
+        }
+        report.add_rows(self.objects());
+        report
+    }
+
+    /// An object for the settings of now, then one for each other.
+    fn objects(&self) -> Vec<Value> {
+        let object = |setting: &str, figures: &Figures| {
+            let mut object = value(figures);
+            object["setting"] = setting.into();
+            object
+        };
+        let mut first = object("as now", self.now);
+        first["period_s"] = (self.told.span_ns as f64 / 1e9).into();
+        let Told { other_names, successors, emptied, left_out, .. } = *self.told;
+        first["other_names"] = other_names.into();
+        first["successors"] = successors.into();
+        first["emptied"] = emptied.into();
+        first["left_out"] = left_out.into();
+        let others = self.tried.iter().map(|one| match &one.figures {
+            Ok(figures) => object(&one.setting, figures),
+            Err(why) => json!({ "setting": one.setting, "error": why }),
+        });
+        [first].into_iter().chain(others).collect()
+    }
+}
+
 /// A row for each kind of operation: how many, the median and the 99th percentile of its latency.
-pub fn by_kind(now: &Figures, width: Option<u16>) -> String {
-    let header = ["operation", "count", "p50 us", "p99 us"].map(String::from);
+fn by_kind(now: &Figures) -> Table {
     let row = |name: &str, latency: &twin_lab::Latency| {
-        let us = |us: f64| format!("{us:.1}");
-        vec![name.into(), latency.count.to_string(), us(latency.p50_us), us(latency.p99_us)]
+        cells![name, latency.count, fixed(latency.p50_us, 1), fixed(latency.p99_us, 1)]
     };
     let all = [row("all", &now.latency)].into_iter();
-    let lines: Vec<_> = all.chain(now.verbs.iter().map(|v| row(v.verb, &v.latency))).collect();
-    in_width(&header, &lines, 1, width)
+    Table::new(["operation", "count", "p50 us", "p99 us"], 1)
+        .with(all.chain(now.verbs.iter().map(|verb| row(verb.verb, &verb.latency))))
 }
 
 /// A row for each setting that was tried, after the settings of now.
-pub fn by_setting(now: &Figures, tried: &[Tried], width: Option<u16>) -> String {
-    let header = ["setting", "write cost", "MiB written", "full", "p50 us", "p99 us"];
-    let header = header.map(String::from);
+fn by_setting(now: &Figures, tried: &[Tried]) -> Table {
     let row = |setting: &str, run: &Figures| {
-        vec![
-            setting.to_string(),
-            run.log.write_cost.map_or("-".into(), |cost| format!("{cost:.3}")),
-            format!("{:.1}", run.disk_use.written_bytes as f64 / f64::from(1 << 20)),
-            format!("{:.1}%", run.space.full() * 100.0),
-            format!("{:.1}", run.latency.p50_us),
-            format!("{:.1}", run.latency.p99_us),
+        cells![
+            setting,
+            Cell::or_dash(run.log.write_cost, |cost| fixed(cost, 3)),
+            fixed(run.disk_use.written_bytes as f64 / f64::from(1 << 20), 1),
+            percent(run.space.full()),
+            fixed(run.latency.p50_us, 1),
+            fixed(run.latency.p99_us, 1),
         ]
     };
     let others = tried
         .iter()
         .filter_map(|one| one.figures.as_ref().ok().map(|figures| row(&one.setting, figures)));
-    let lines: Vec<_> = [row("as now", now)].into_iter().chain(others).collect();
-    in_width(&header, &lines, 1, width)
+    Table::new(["setting", "write cost", "MiB written", "full", "p50 us", "p99 us"], 1)
+        .with([row("as now", now)].into_iter().chain(others))
 }
 
 #[cfg(test)]

@@ -14,16 +14,14 @@ mod files;
 mod large;
 mod meeting;
 mod meta;
-mod page;
 mod parse;
 mod report;
 mod run;
 pub mod simulated;
 mod tpcb;
 
-pub use page::page;
 pub use parse::{help, parse, sweep_sizes};
-pub use report::{json, ratios, table as bench_table};
+pub use report::{ratios, report};
 pub use run::{Place, Row, Target, run};
 
 /// The content of a file: a function of these two and the offset, so that readers can check it.

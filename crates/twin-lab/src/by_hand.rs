@@ -9,8 +9,8 @@ use twin_trace::generate::by_hand::{self, Drawn, Group, Kind, Plan};
 use twin_trace::generate::{Distribution, Measured};
 
 use crate::workload::WorkloadError;
-use twin_report::columns::in_width;
-use twin_report::units::duration;
+use twin_report::table::{Cell, fixed, micros};
+use twin_report::{Table, cells};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -170,27 +170,19 @@ pub fn drawn(plan: &Arc<Plan>, seed: u64) -> Result<Vec<Drawn>, WorkloadError> {
 }
 
 /// The same as a table.
-pub fn drawn_table(all: &[Drawn], width: Option<u16>) -> String {
-    let header = ["clients", "drawn for", "asked", "mean asked", "mean drawn", "draws"];
-    let header: Vec<String> = header.iter().map(ToString::to_string).collect();
+pub(crate) fn drawn_table(all: &[Drawn]) -> Table {
+    let columns = ["clients", "drawn for", "asked", "mean asked", "mean drawn", "draws"];
     let row = |drawn: &Drawn| {
         let value = |mean: f64| match drawn.what {
-            "think" | "pause" => duration(mean / 1e3),
-            "size" | "length" => format!("{mean:.0} bytes"),
-            "popularity" | "burst" | "session" => format!("{mean:.2}"),
-            _ => format!("{:.2}%", mean * 100.0),
+            "think" | "pause" => micros(mean / 1e3),
+            "size" | "length" => Cell::new(mean, "bytes", format!("{mean:.0} bytes")),
+            "popularity" | "burst" | "session" => fixed(mean, 2),
+            _ => Cell::new(mean, "share", format!("{:.2}%", mean * 100.0)),
         };
-        vec![
-            drawn.group.clone(),
-            drawn.what.into(),
-            drawn.asked.clone(),
-            value(drawn.asked_mean),
-            value(drawn.drawn_mean),
-            drawn.draws.to_string(),
-        ]
+        let (asked, found) = (value(drawn.asked_mean), value(drawn.drawn_mean));
+        cells![&drawn.group, drawn.what, &drawn.asked, asked, found, drawn.draws]
     };
-    let rows: Vec<Vec<String>> = all.iter().map(row).collect();
-    in_width(&header, &rows, 3, width)
+    Table::new(columns, 3).with(all.iter().map(row))
 }
 
 #[cfg(test)]
@@ -236,7 +228,7 @@ mod tests {
         let operations: u64 =
             drawn.iter().filter(|d| d.asked.starts_with("weight")).map(|d| d.draws).sum();
         assert_eq!(operations, 4 * 3000);
-        assert!(drawn_table(&drawn, None).contains("zipf:count=200"));
+        assert!(drawn_table(&drawn).markdown().contains("zipf:count=200"));
     }
 
     #[test]

@@ -43,7 +43,7 @@ pub struct SeedRuns<'a> {
 }
 
 /// As [`compare`], with several seeds for each configuration, and with histories for
-/// [`page`](crate::page()). See [`Seeded`].
+/// [`Comparison`](crate::Comparison). See [`Seeded`].
 pub fn compare_seeds(
     configs: &[Config],
     runs: SeedRuns<'_>,

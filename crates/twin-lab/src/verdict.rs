@@ -176,8 +176,8 @@ pub static MEASURES: Registry<Measure> = Registry::new(
 pub type MeasureEntry = RegistryEntry<Measure>;
 
 /// The runs in the order of their places, within a place by their values; those without a place last.
-pub(crate) fn by_place<'a>(runs: &'a [Figures], measure: &MeasureEntry) -> Vec<&'a Figures> {
-    let mut sorted: Vec<&Figures> = runs.iter().collect();
+pub(crate) fn by_place<'a>(runs: &[&'a Figures], measure: &MeasureEntry) -> Vec<&'a Figures> {
+    let mut sorted: Vec<&Figures> = runs.to_vec();
     let value = |figures: &Figures| value_of(measure, figures).unwrap_or(f64::INFINITY);
     let place = |figures: &Figures| figures.rank.unwrap_or(usize::MAX);
     sorted.sort_by(|a, b| place(a).cmp(&place(b)).then(value(a).total_cmp(&value(b))));

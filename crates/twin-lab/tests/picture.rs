@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use twin_lab::{Config, MEASURES, Question, Run, Workload, page, simulate_with_history};
+use twin_lab::{Comparison, Config, MEASURES, Seeded, Workload, simulate_with_history};
+use twin_report::Form;
 use twin_trace::replay::Pace;
 
 const CONFIGS: [&str; 2] =
@@ -61,11 +62,19 @@ fn the_golden_picture_of_the_readme_is_what_a_run_draws() {
     let run = |name: &&str| {
         let config = Config::parse(name).unwrap();
         let (figures, history) = simulate_with_history(&config, &workload, Pace::Asap).unwrap();
-        Run { config, figures, history }
+        (config, Seeded { figures, history, all: Vec::new() })
     };
     let runs: Vec<_> = CONFIGS.iter().map(run).collect();
-    let question = Question { workload: WORKLOAD, verdict: None, measure: MEASURES.first() };
-    let drawn = picture(&page(&question, &runs, &[]));
+    let comparison = Comparison {
+        title: WORKLOAD,
+        shared: "",
+        verdict: None,
+        measure: MEASURES.first(),
+        runs: &runs,
+        not_run: &[],
+        details: false,
+    };
+    let drawn = picture(&comparison.report().write(Form::Html));
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../docs/pictures/cleaning.svg");
     if std::env::var_os("TWINFS_BLESS").is_some() {
         std::fs::write(&path, &drawn).unwrap();

@@ -28,7 +28,7 @@ use twin_rt::Categories;
 use crate::answers::{Answers, Recording};
 use crate::image::layout_of;
 use crate::nfs::{Beside, NfsBeside, Running};
-use crate::observers::{ObservedFile, RowsAsText};
+use crate::observers::ObservedFile;
 use crate::opening::{Listener, OpenOptions, Opened, Refused, open_volume, set_for_open};
 use crate::status_file::StatusFile;
 
@@ -88,8 +88,6 @@ pub struct MountRequest {
     pub observing: Option<Observing>,
     /// The new file for what was observed.
     pub observed: Option<PathBuf>,
-    /// How rows of observers are written.
-    pub observed_rows: RowsAsText,
     /// The server of NFS beside the mount.
     pub nfs: Option<NfsBeside>,
 }
@@ -162,7 +160,7 @@ fn observed_file(
 ) -> Result<Option<ObservedFile>, String> {
     match (&request.observing, to, &opened.observers) {
         (Some(observing), Some(new), Some(observers)) => {
-            ObservedFile::begin(observers, observing, new, request.observed_rows, words).map(Some)
+            ObservedFile::begin(observers, observing, new, words).map(Some)
         }
         _ => Ok(None),
     }

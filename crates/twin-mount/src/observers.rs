@@ -16,6 +16,8 @@ use twin_disk::{Io, IoKind};
 use twin_fs::{Begun, Op, OpenVolume, OperationObserver};
 use twin_host::{Grade, Host, NewFile, RequestObserver, Requests, Words, offload};
 use twin_lab::observe::{Mounted, Observing, Row, Unseen, rows};
+use twin_report::rows::csv;
+use twin_report::value;
 use twin_rt::Time;
 use twin_sim::{Served, TimeBreakdown};
 use twin_trace::Verb;
@@ -174,20 +176,17 @@ pub struct ObservedFile {
     lines: Arc<Mutex<Lines>>,
 }
 
-/// How rows are written, with a line of names before them or without.
-pub type RowsAsText = fn(&[Row], bool) -> Result<String, String>;
-
 /// A file of rows.
 struct Lines {
     file: File,
     name: PathBuf,
     has_names: bool,
-    rows_as_text: RowsAsText,
 }
 
 impl Lines {
     fn add(&mut self, rows: &[Row]) -> Result<(), String> {
-        let text = (self.rows_as_text)(rows, !self.has_names)?;
+        let rows: Vec<_> = rows.iter().map(value).collect();
+        let text = csv(&rows, !self.has_names);
         let added = self.file.write_all(text.as_bytes());
         added.map_err(|error| format!("{}: {error}", self.name.display()))?;
         self.has_names |= !text.is_empty();
@@ -209,7 +208,6 @@ impl ObservedFile {
         observers: &Rc<Observers>,
         observing: &Observing,
         new: NewFile,
-        rows_as_text: RowsAsText,
         words: &Rc<Words>,
     ) -> Result<ObservedFile, String> {
         let observation = Rc::new(observers.observe(observing)?);
@@ -217,7 +215,7 @@ impl ObservedFile {
             words.say(Grade::Notice, &format!("--observe {observer}: not on a mount: {why}"));
         }
         let file = new.handle()?;
-        let lines = Lines { file, name: new.keep(), has_names: false, rows_as_text };
+        let lines = Lines { file, name: new.keep(), has_names: false };
         let lines = Arc::new(Mutex::new(lines));
         let (weak, host) = (Rc::downgrade(&observation), observers.host.clone());
         let (its, every_ns) = (Arc::clone(&lines), observing.every_ns);

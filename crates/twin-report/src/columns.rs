@@ -2,6 +2,30 @@
 
 use comfy_table::{CellAlignment, Table, presets};
 
+/// Characters of a column beside its content.
+const FRAME: usize = 3;
+
+/// The characters that each column takes, with its frame.
+fn widths(header: &[String], rows: &[Vec<String>]) -> Vec<usize> {
+    let most = |column: usize| {
+        let cells = rows.iter().filter_map(|row| row.get(column)).chain(header.get(column));
+        let lines = cells.flat_map(|cell| cell.lines());
+        lines.map(|line| line.chars().count()).max().unwrap_or(0) + FRAME
+    };
+    (0..header.len()).map(most).collect()
+}
+
+/// The number of first columns that fit into `width` characters.
+pub(crate) fn fitting(header: &[String], rows: &[Vec<String>], width: Option<u16>) -> usize {
+    let room = width.map_or(usize::MAX, usize::from);
+    let mut used = 1;
+    let fits = |width: &&usize| {
+        used += **width;
+        used <= room
+    };
+    widths(header, rows).iter().take_while(fits).count()
+}
+
 /// A table whose first `fixed` columns are repeated: those that do not fit into `width` characters beside
 /// them go to further tables below, so that no cell is broken. Cells after the fixed ones are aligned to
 /// the right.
@@ -11,23 +35,23 @@ pub fn in_width(
     fixed: usize,
     width: Option<u16>,
 ) -> String {
-    let most = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column)).chain(header.get(column));
-        cells.map(|cell| cell.chars().count()).max().unwrap_or(0) + FRAME
-    };
+    let widths = widths(header, rows);
     let room = width.map_or(usize::MAX, usize::from);
-    let beside: usize = (0..fixed).map(most).sum::<usize>() + 1;
+    let beside: usize = widths.iter().take(fixed).sum::<usize>() + 1;
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut used = 0;
     for column in fixed..header.len() {
-        if groups.is_empty() || used + most(column) > room {
+        if groups.is_empty() || used + widths[column] > room {
             groups.push((0..fixed).collect());
             used = beside;
         }
-        used += most(column);
+        used += widths[column];
         if let Some(group) = groups.last_mut() {
             group.push(column);
         }
+    }
+    if groups.is_empty() {
+        groups.push((0..header.len()).collect());
     }
     let one = |columns: &Vec<usize>| {
         let mut table = Table::new();
@@ -37,20 +61,12 @@ pub fn in_width(
         };
         table.set_header(pick(header));
         table.add_rows(rows.iter().map(|row| pick(row)));
-        right_aligned(table, fixed)
+        for column in table.column_iter_mut().skip(fixed) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        table.to_string()
     };
     groups.iter().map(one).collect::<Vec<_>>().join("\n")
-}
-
-/// Characters of a column beside its content.
-pub const FRAME: usize = 3;
-
-/// The text of a table whose columns from this one on are aligned to the right.
-pub fn right_aligned(mut table: Table, from: usize) -> String {
-    for column in table.column_iter_mut().skip(from) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    table.to_string()
 }
 
 #[cfg(test)]
@@ -64,7 +80,7 @@ mod tests {
     #[test]
     fn columns_without_room_go_to_a_table_below() {
         let header = ["name", "first", "second", "third"].map(String::from);
-        let rows = [["a row", "12345", "7", "8"].map(String::from).to_vec()];
+        let rows = [["a row", "12345\n9", "7", "8"].map(String::from).to_vec()];
         for width in 20..60 {
             let text = in_width(&header, &rows, 1, Some(width));
             assert!(widest(&text) <= width.into(), "{width}:\n{text}");

@@ -1,11 +1,57 @@
 //! What commands report, in the forms in which people and programs read it.
 //!
-//! The crate knows nothing of file systems: numbers, names and texts come in, text goes out.
-//! [`draw`] makes charts, [`markup`] the frame of pages, [`columns`] tables for the terminal, and
-//! [`units`] figures in words. Start at [`draw`].
+//! Contract: a command makes one [`Report`], and a [`Form`] of it is written without asking the command
+//! again: a table for the terminal, JSON, comma-separated values or a page. The crate knows nothing of
+//! file systems.
+//!
+//! Main types: [`Report`] with its [`Part`]s, [`Table`] of [`Cell`](table::Cell)s; [`draw`] makes
+//! charts. Start at [`Report`].
+//!
+//! ```
+//! use twin_report::{Form, Report, Table, cells, table::micros};
+//!
+//! let mut report = Report::new("Waits");
+//! report.add("The first disk waits longest.");
+//! report.add(Table::new(["disk", "mean wait"], 1).with([cells!["d0", micros(1500.0)]]));
+//! assert!(report.write(Form::Terminal(Some(80))).contains("1500 us"));
+//! assert_eq!(report.write(Form::Csv), "disk,mean_wait_us\nd0,1500.0\n");
+//! ```
 
 pub mod columns;
 pub mod draw;
+mod html;
 pub mod markup;
+mod report;
+pub mod rows;
 mod style;
+pub mod table;
+mod terminal;
 pub mod units;
+
+pub use report::{Part, Report, value};
+pub use table::Table;
+
+/// The form in which a report is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Form {
+    /// For people, in lines of so many characters if that is known.
+    Terminal(Option<u16>),
+    /// An array with an object a row, or one object.
+    Json,
+    /// A line of names and a line a row.
+    Csv,
+    /// A page of its own, with charts.
+    Html,
+}
+
+impl Report {
+    /// The report in a form.
+    pub fn write(&self, form: Form) -> String {
+        match form {
+            Form::Terminal(width) => terminal::write(self, width),
+            Form::Json => rows::json(&self.whole()),
+            Form::Csv => rows::csv(&self.rows(), true),
+            Form::Html => html::write(self),
+        }
+    }
+}

@@ -256,10 +256,6 @@ pub(crate) struct Compare {
     pub(crate) speed: Option<f64>,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Write a self-contained HTML page: the verdict, the settings, and charts of the measure, the
-    /// disk's time, latencies, the course of the runs, and the volumes at the end.
-    #[arg(help_heading = "Results", long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
     #[arg(help_heading = "Results", long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
     pub(crate) log: Option<Categories>,
     /// Also print all figures, one column for each configuration, and all settings with their defaults.
@@ -360,9 +356,6 @@ pub(crate) struct Volume {
     /// Print the table in Markdown, for a document, with the geometric mean over the workloads.
     #[arg(long, conflicts_with_all = ["format", "json"])]
     pub(crate) markdown: bool,
-    /// Also write a self-contained HTML page with charts.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
     /// Print how fast the runs were on standard error.
     #[arg(long = "timing", alias = "speed")]
     pub(crate) speed: bool,
@@ -538,9 +531,6 @@ pub(crate) struct Bench {
     /// With --peers: size of the device.
     #[arg(long, default_value = "2G", requires = "peers", conflicts_with_all = NOT_PEERS)]
     pub(crate) size: Size,
-    /// Also write a self-contained HTML page with a chart for each benchmark.
-    #[arg(long, value_name = "FILE", conflicts_with = "device")]
-    pub(crate) html: Option<PathBuf>,
     #[arg(long, value_name = "CATEGORIES", value_parser = log_categories, help = log_help())]
     pub(crate) log: Option<Categories>,
     /// Measure the disk under this directory through a file of 64 MiB, with direct I/O, and print

@@ -6,7 +6,6 @@
 mod choices;
 mod cli;
 mod cmd;
-mod rows;
 mod size;
 
 use twin_mount::input;

@@ -116,7 +116,6 @@ fn what_a_benchmark_would_ignore_is_an_error_that_names_it() {
         (&["bench", "--config", "lfs", "--runs", "3"], "--runs"),
         (&["bench", "--config", "lfs", "--cold", "true"], "--cold"),
         (&["bench", "--dir", ".", "--log", "queue"], "--log"),
-        (&["bench", "--device", ".", "--html", "page.html"], "--html"),
         (&["bench", "--device", ".", "--size", "4G"], "--size"),
         (&["bench", "--device", ".", "--runs", "3"], "--runs"),
         (&["bench", "small", "--device", "."], "--device"),

@@ -1,4 +1,4 @@
-//! The pages of `bench` and `volume`, and `compare` with several seeds, as a user runs them.
+//! The forms of results, and `compare` with several seeds, as a user runs them.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -35,6 +35,56 @@ fn volume_writes_a_page_with_a_chart_for_each_workload() {
     let page = page_of("volume", &[&["volume", "--exponent", "0.2,0.9"], &args[..]].concat());
     assert_eq!(page.matches("<svg viewBox=\"0 0 440").count(), 3, "and a curve over the exponents");
     assert!(page.contains("writes the least: "));
+}
+
+/// Short runs of commands that print results; `IMAGE` and `TRACE` are made before.
+const COMMANDS: [&[&str]; 14] = [
+    &["presets"],
+    &["compare", "lfs:size=64M", "ffs:size=64M", "-w", "zipf:writes=500,file-bytes=8M"],
+    &["frontier", "lfs:size=64M", "-w", "zipf:writes=200,file-bytes=1M", "--instants", "2"],
+    &["volume", "--blocks", "500", "--volumes", "2", "--placement", "none", "--seed", "1"],
+    &["cache", "TRACE", "--policies", "lru", "--sizes", "1M"],
+    &["bench", "--sim", "lfs:size=64M", "small:files=20"],
+    &["replay", "TRACE", "--config", "lfs:size=64M"],
+    &["convert", "TRACE"],
+    &["check", "IMAGE"],
+    &["stat", "IMAGE"],
+    &["dump", "IMAGE", "inodes"],
+    &["layout", "IMAGE"],
+    &["clean", "IMAGE"],
+    &["forecast", "IMAGE", "--trace", "TRACE", "--no-tries"],
+];
+
+#[test]
+fn every_command_has_the_four_forms() {
+    let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let (image, trace) = (dir.join("forms.img"), dir.join("forms.tw"));
+    let (image, trace) = (image.to_str().unwrap(), trace.to_str().unwrap());
+    let _ = (std::fs::remove_file(image), std::fs::remove_file(trace));
+    twinfs(&["mkfs", "--size", "64M", image]);
+    twinfs(&["convert", "-w", "zipf:writes=300,file-bytes=1M", "-o", trace]);
+    for command in COMMANDS {
+        let command: Vec<&str> = command
+            .iter()
+            .map(|word| match *word {
+                "IMAGE" => image,
+                "TRACE" => trace,
+                word => word,
+            })
+            .collect();
+        let form = |name: &str| twinfs(&[&command[..], &["--format", name]].concat());
+        let json: serde_json::Value = serde_json::from_str(&form("json")).unwrap();
+        assert!(json.is_array() || json.is_object(), "{command:?}");
+        let csv = form("csv");
+        let names = csv.lines().next().unwrap_or_default();
+        assert!(names.contains(',') && csv.lines().count() > 1, "{command:?}: {csv}");
+        let page = form("html");
+        assert!(page.starts_with("<!doctype html") && page.contains("<h1>"), "{command:?}");
+        assert!(!page.contains("NaN") && !page.contains("<script"), "{command:?}");
+        let table = form("table");
+        assert!(!table.is_empty() && !table.starts_with(['[', '{', '<']), "{command:?}");
+        assert_eq!(page_of("forms", &command), page, "{command:?}: a file has the same page");
+    }
 }
 
 #[test]

@@ -6,8 +6,8 @@
 use serde::Serialize;
 use twin_age::{Layout, VolumeMap};
 
-use twin_report::columns::in_width;
-use twin_report::units::duration;
+use twin_report::table::{Cell, fixed, seconds};
+use twin_report::{Report, Table, cells};
 
 /// A file system that went through a history, beside a new one with a copy of its files.
 #[derive(Clone, Debug, Serialize)]
@@ -73,9 +73,9 @@ pub fn shortest(times_s: &[f64]) -> Option<f64> {
     times_s.iter().copied().min_by(f64::total_cmp)
 }
 
-/// The rows as a table in this width of a terminal.
-pub fn old_for_real_table(rows: &[OldForReal], width: Option<u16>) -> String {
-    let header = [
+/// The report on file systems that were made old for real.
+pub fn old_for_real(rows: &[OldForReal]) -> Report {
+    let columns = [
         "file system",
         "score, old",
         "copied",
@@ -87,22 +87,19 @@ pub fn old_for_real_table(rows: &[OldForReal], width: Option<u16>) -> String {
         "slow-down",
         "failed",
     ];
-    let score = |value: Option<f64>| value.map_or("-".to_string(), |value| format!("{value:.4}"));
-    let time = |times: &[f64]| shortest(times).map_or("-".into(), |s| duration(s * 1e6));
-    let cells = |row: &OldForReal| {
-        let simulated = match row.simulated {
-            None => "-".into(),
-            Some(found) => {
-                let verdict = match (found.is_same_map, found.is_same_layout) {
-                    (true, _) => "same places",
-                    (false, true) => "same scores",
-                    (false, false) => "differs",
-                };
-                format!("{}, {verdict}", score(found.layout_score))
-            }
-        };
-        vec![
-            row.system.clone(),
+    let score = |value: Option<f64>| Cell::or_dash(value, |value| fixed(value, 4));
+    let time = |times: &[f64]| Cell::or_dash(shortest(times), seconds);
+    let row = |row: &OldForReal| {
+        let simulated = Cell::or_dash(row.simulated, |found| {
+            let verdict = match (found.is_same_map, found.is_same_layout) {
+                (true, _) => "same places",
+                (false, true) => "same scores",
+                (false, false) => "differs",
+            };
+            format!("{}, {verdict}", score(found.layout_score).text).into()
+        });
+        cells![
+            &row.system,
             score(row.layout_score),
             score(row.copy_layout_score),
             simulated,
@@ -110,12 +107,14 @@ pub fn old_for_real_table(rows: &[OldForReal], width: Option<u16>) -> String {
             score(row.copy_dynamic_score),
             time(&row.read_s),
             time(&row.copy_read_s),
-            row.slow_down.map_or("-".into(), |ratio| format!("{ratio:.2}")),
-            row.failed.to_string(),
+            Cell::or_dash(row.slow_down, |ratio| fixed(ratio, 2)),
+            row.failed,
         ]
     };
-    let rows: Vec<_> = rows.iter().map(cells).collect();
-    in_width(&header.map(String::from), &rows, 1, width)
+    let mut report = Report::new("File systems made old");
+    report.add(Table::new(columns, 1).with(rows.iter().map(row)));
+    report.add_rows(rows);
+    report
 }
 
 #[cfg(test)]

@@ -5,10 +5,10 @@ use serde::Serialize;
 use twin_age::history::{Correlation, correlation};
 use twin_age::{Layout, SizeClass, VolumeMap};
 
-use super::score_text;
-use twin_report::columns::in_width;
+use super::score;
 use twin_report::draw::{BLUE, Chart, Line, lines, nth, over_time};
-use twin_report::markup::{charts, escape, page_of, table_of};
+use twin_report::table::{Cell, fixed, percent};
+use twin_report::{Part, Report, Table, cells};
 
 const DAY_S: f64 = 86_400.0;
 
@@ -103,83 +103,84 @@ fn relation(found: Correlation) -> Relation {
 
 fn in_words(what: &str, of: &str, relation: Option<Relation>) -> String {
     match relation {
-        None => format!("{what}: no relation can be told\n"),
+        None => format!("{what}: no relation can be told"),
         Some(Relation { coefficient, p, slope }) => {
-            format!("{what}: coefficient {coefficient:.4}, p {p:.4}, score {slope:+.4} {of}\n")
+            format!("{what}: coefficient {coefficient:.4}, p {p:.4}, score {slope:+.4} {of}")
         }
     }
 }
 
 fn relations(report: &HistoryReport) -> String {
-    in_words("Score and age", "a year", report.age)
-        + &in_words("Score and use", "from empty to full", report.use_of_space)
+    let age = in_words("Score and age", "a year", report.age);
+    age + "\n" + &in_words("Score and use", "from empty to full", report.use_of_space)
 }
 
-/// The history for people.
-pub fn history_table(report: &HistoryReport, width: Option<u16>) -> String {
-    let header = ["snapshot", "day", "files", "in use", "score", "dynamic"].map(String::from);
-    in_width(&header, &rows(report), 1, width) + "\n" + &relations(report)
-}
+impl HistoryReport {
+    /// The report: score over time, score by size at the first, middle and last day, and all snapshots.
+    pub fn report(&self, title: &str) -> Report {
+        let mut report = Report::new(title);
+        report.on_page(Part::Verdict(relations(self), String::new()));
+        report.on_page(vec![self.over_time(), self.by_size()]);
+        report.on_page(Part::heading("All snapshots"));
+        report.add(self.table());
+        report.on_terminal(relations(self));
+        report.set_json(self);
+        report.add_rows(&self.days);
+        report
+    }
 
-fn rows(report: &HistoryReport) -> Vec<Vec<String>> {
-    let first = report.days.first().map_or(0, |day| day.taken_s);
-    let row = |day: &Day| {
-        vec![
-            day.snapshot.clone(),
-            format!("{:.1}", (day.taken_s - first) as f64 / DAY_S),
-            day.files.to_string(),
-            day.used.map_or("-".into(), |used| format!("{:.1}%", used * 100.0)),
-            score_text(day.layout_score),
-            score_text(day.dynamic_score),
-        ]
-    };
-    report.days.iter().map(row).collect()
-}
+    /// Days from the first snapshot to this.
+    fn age(&self, day: &Day) -> f64 {
+        let first = self.days.first().map_or(0, |day| day.taken_s);
+        (day.taken_s - first) as f64 / DAY_S
+    }
 
-/// The history as a page: score over time, and score by size at the first, middle and last day.
-pub fn history_page(report: &HistoryReport, title: &str) -> String {
-    let first = report.days.first().map_or(0, |day| day.taken_s);
-    let day_of = |day: &Day| (day.taken_s - first) as f64 / DAY_S;
-    let points = report.days.iter().filter_map(|day| Some((day_of(day), day.layout_score?)));
-    let line =
-        Line { name: "layout score".into(), colour: BLUE, paper: false, points: points.collect() };
-    let chart = Chart {
-        title: "Layout score over time",
-        y_label: "layout score",
-        log_y: false,
-        marks: &[],
-    };
-    let over = over_time(&chart, &[line], "days since the first snapshot");
-    let mut chosen = vec![0, report.days.len() / 2, report.days.len().saturating_sub(1)];
-    chosen.dedup();
-    let of_day = |(number, day): (usize, &Day)| {
-        let points = day.by_blocks.iter();
-        let points = points.filter_map(|(most, score)| Some((most.parse().ok()?, *score)));
-        let name = format!("day {:.0}", day_of(day));
-        Line { name, colour: nth(number), paper: false, points: points.collect() }
-    };
-    let days = chosen.iter().filter_map(|&at| report.days.get(at)).enumerate();
-    let all: Vec<Line> = days.map(of_day).collect();
-    let chart =
-        Chart { title: "Layout score by size", y_label: "layout score", log_y: false, marks: &[] };
-    // The axis of sizes is in KB; a block stands for one here.
-    let by_size = lines(&chart, &all, "blocks of a file, up to (K: 1)");
-    let mut table =
-        vec![["snapshot", "day", "files", "in use", "score", "dynamic"].map(String::from).to_vec()];
-    table.extend(rows(report));
-    let words: String =
-        relations(report).lines().map(|line| format!("<p>{}</p>", escape(line))).collect();
-    let body = format!(
-        "<div class=\"verdict\">{words}</div>{}<h2>All snapshots</h2>{}",
-        charts(&[over, by_size]),
-        table_of(&table)
-    );
-    page_of(title, &body)
+    fn table(&self) -> Table {
+        let row = |day: &Day| {
+            cells![
+                &day.snapshot,
+                fixed(self.age(day), 1),
+                day.files,
+                Cell::or_dash(day.used, percent),
+                score(day.layout_score),
+                score(day.dynamic_score),
+            ]
+        };
+        let columns = ["snapshot", "day", "files", "in use", "score", "dynamic"];
+        Table::new(columns, 1).with(self.days.iter().map(row))
+    }
+
+    fn over_time(&self) -> String {
+        let points = self.days.iter().filter_map(|day| Some((self.age(day), day.layout_score?)));
+        let (name, points) = ("layout score".into(), points.collect());
+        let line = Line { name, colour: BLUE, paper: false, points };
+        let title = "Layout score over time";
+        let chart = Chart { title, y_label: "layout score", log_y: false, marks: &[] };
+        over_time(&chart, &[line], "days since the first snapshot")
+    }
+
+    fn by_size(&self) -> String {
+        let mut chosen = vec![0, self.days.len() / 2, self.days.len().saturating_sub(1)];
+        chosen.dedup();
+        let of_day = |(number, day): (usize, &Day)| {
+            let points = day.by_blocks.iter();
+            let points = points.filter_map(|(most, score)| Some((most.parse().ok()?, *score)));
+            let name = format!("day {:.0}", self.age(day));
+            Line { name, colour: nth(number), paper: false, points: points.collect() }
+        };
+        let days = chosen.iter().filter_map(|&at| self.days.get(at)).enumerate();
+        let all: Vec<Line> = days.map(of_day).collect();
+        let title = "Layout score by size";
+        let chart = Chart { title, y_label: "layout score", log_y: false, marks: &[] };
+        // The axis of sizes is in KB; a block stands for one here.
+        lines(&chart, &all, "blocks of a file, up to (K: 1)")
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use twin_report::Form;
 
     fn day(taken_s: i64, score: f64) -> Day {
         Day {
@@ -201,9 +202,9 @@ mod tests {
         let age = report.age.unwrap();
         assert!((age.coefficient + 1.0).abs() < 1e-9 && (age.slope + 0.1).abs() < 1e-9);
         assert_eq!(report.layout_score, Some(0.9 - 0.1 * 3.0), "that of the last day");
-        let text = history_table(&report, None);
+        let text = report.report("x").write(Form::Terminal(None));
         assert!(text.contains("coefficient -1.0000") && text.contains("no relation"), "{text}");
-        let page = history_page(&report, "x");
+        let page = report.report("x").write(Form::Html);
         assert_eq!(page.matches("<svg").count(), 2, "{page}");
         assert!(!page.contains("NaN"));
     }
@@ -211,7 +212,7 @@ mod tests {
     #[test]
     fn a_history_of_no_snapshot_can_be_shown() {
         let report = HistoryReport::of(Vec::new());
-        assert!(!history_page(&report, "x").contains("NaN"));
-        assert!(history_table(&report, Some(40)).contains("no relation"));
+        assert!(!report.report("x").write(Form::Html).contains("NaN"));
+        assert!(report.report("x").write(Form::Terminal(Some(40))).contains("no relation"));
     }
 }

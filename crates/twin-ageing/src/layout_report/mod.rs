@@ -1,21 +1,19 @@
-//! The layout of a volume for people and for scripts: rows, a table, and a page.
+//! The layout of a volume for people and for scripts.
 //!
 //! Contract: rows have plain numbers with their units in their names; a share is 0 to 1, and what
 //! does not exist (the score of files of one block) is null.
 
 mod for_real;
 mod history;
-mod page;
+mod report;
 
-pub use for_real::{OldForReal, SimulatedOld, old_for_real_table, shortest};
-pub use history::{Day, HistoryReport, history_page, history_table};
-pub use page::page;
+pub use for_real::{OldForReal, SimulatedOld, old_for_real, shortest};
+pub use history::{Day, HistoryReport};
 
 use serde::Serialize;
 use twin_age::{FileScore, Layout, VolumeMap};
 
-use twin_report::columns::in_width;
-use twin_report::units::mib;
+use twin_report::table::{Cell, fixed};
 
 /// The layout of a volume.
 #[derive(Clone, Debug, Serialize)]
@@ -200,97 +198,6 @@ fn free_row(map: &VolumeMap, free: &twin_age::FreeSpace) -> FreeRow {
 }
 
 /// A score with three digits.
-pub(crate) fn score_text(score: Option<f64>) -> String {
-    score.map_or("-".into(), |score| format!("{score:.3}"))
-}
-
-/// The number of blocks of a class in words.
-fn blocks_text(fewest: u64, most: u64) -> String {
-    if fewest == most { most.to_string() } else { format!("{fewest} to {most}") }
-}
-
-/// The report in words: what the volume is, in two lines.
-pub(crate) fn headline(report: &LayoutReport) -> String {
-    let used = report.used.map_or(String::new(), |used| format!(", {:.1}% in use", used * 100.0));
-    format!(
-        "{}: {}, {} files of {} in {} directories{used}\nLayout score {} ({} with fragments left \
-         out), dynamic score {}\n",
-        report.source,
-        report.system,
-        report.files,
-        mib(report.file_bytes),
-        report.directories,
-        score_text(report.layout_score),
-        score_text(report.layout_score_without_fragments),
-        score_text(report.dynamic_score),
-    )
-}
-
-/// The report for people, for a terminal of this width if there is one.
-pub fn table(report: &LayoutReport, width: Option<u16>) -> String {
-    let mut out = headline(report);
-    let header = ["blocks", "files", "score", "without fragments"].map(String::from);
-    let row = |class: &ClassRow| {
-        vec![
-            blocks_text(class.fewest_blocks, class.most_blocks),
-            class.files.to_string(),
-            score_text(class.layout_score),
-            score_text(class.layout_score_without_fragments),
-        ]
-    };
-    let rows: Vec<Vec<String>> = report.classes.iter().map(row).collect();
-    if !rows.is_empty() {
-        out += &in_width(&header, &rows, 1, width);
-        out.push('\n');
-    }
-    match &report.free {
-        None => out += "Free space: not told by this file system, or not to this user\n",
-        Some(free) => out += &free_table(free, width),
-    }
-    for (title, files) in [("directory", &report.directory_scores), ("file", &report.file_scores)] {
-        if files.is_empty() {
-            continue;
-        }
-        let header = [title, "bytes", "blocks", "runs", "score"].map(String::from);
-        let row = |file: &FileRow| {
-            vec![
-                file.path.clone().unwrap_or_else(|| format!("inode {}", file.ino)),
-                file.size.to_string(),
-                file.blocks.to_string(),
-                file.runs.to_string(),
-                score_text(file.layout_score),
-            ]
-        };
-        out += &in_width(&header, &files.iter().map(row).collect::<Vec<_>>(), 1, width);
-        out.push('\n');
-    }
-    out
-}
-
-fn free_table(free: &FreeRow, width: Option<u16>) -> String {
-    let mut out = format!(
-        "Free: {} in {} runs, the longest {}; {} in fragments\n",
-        mib(free.bytes),
-        free.runs,
-        mib(free.longest_run_bytes),
-        mib(free.fragment_bytes),
-    );
-    if !free.region.is_empty() && free.bytes > 0 {
-        let tenths: Vec<String> =
-            free.tenths.iter().map(|share| format!("{:.0}%", share * 100.0)).collect();
-        out += &format!("In tenths of each {}: {}\n", free.region, tenths.join(" "));
-    }
-    let header = ["free runs of", "runs", "bytes"].map(String::from);
-    let name = |blocks: u64| match blocks {
-        0 => "less than a block".into(),
-        1 => "1 block".into(),
-        blocks => format!("{} to {} blocks", blocks, blocks * 2 - 1),
-    };
-    let row = |run: &RunRow| vec![name(run.blocks), run.runs.to_string(), run.bytes.to_string()];
-    let rows: Vec<Vec<String>> = free.run_classes.iter().map(row).collect();
-    if !rows.is_empty() {
-        out += &in_width(&header, &rows, 1, width);
-        out.push('\n');
-    }
-    out
+fn score(score: Option<f64>) -> Cell {
+    Cell::or_dash(score, |score| fixed(score, 3))
 }

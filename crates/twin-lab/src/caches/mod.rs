@@ -8,7 +8,7 @@
 mod device;
 mod load;
 mod packed;
-mod page;
+mod report;
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -21,10 +21,9 @@ use twin_sim::model;
 
 use device::{Device, Places};
 use packed::{CHUNK, Packed};
-use twin_report::columns::in_width;
 
 pub use load::{Accesses, Input, LoadError, Loaded, load};
-pub use page::page as caches_page;
+pub use report::report;
 
 /// A replacement policy with its name.
 pub type PolicyEntry = RegistryEntry<Policy>;
@@ -275,50 +274,6 @@ pub fn default_sizes(accesses: &Accesses) -> Vec<u64> {
     let mut sizes: Vec<u64> = SHARES.iter().map(size).collect();
     sizes.dedup();
     sizes
-}
-
-/// Bytes as a person reads them.
-fn bytes(bytes: u64) -> String {
-    let units = [(1 << 30, "G"), (1 << 20, "M"), (1 << 10, "K")];
-    let fit = units.into_iter().find(|(unit, _)| bytes >= *unit);
-    match fit {
-        Some((unit, name)) if bytes.is_multiple_of(unit) => format!("{}{name}", bytes / unit),
-        Some((unit, name)) => format!("{:.1}{name}", bytes as f64 / unit as f64),
-        None => bytes.to_string(),
-    }
-}
-
-/// A row for each policy, a column for each size: the percentage of misses, and below it the seconds of
-/// the disk if there is one. Columns that do not fit into `width` characters go to tables below.
-pub fn table(rows: &[Row], width: Option<u16>) -> String {
-    let mut text = grid(rows, "misses, %", width, |row| format!("{:.2}", 100.0 * row.miss_ratio()));
-    if rows.iter().any(|row| row.device.is_some()) {
-        let seconds = |row: &Row| {
-            let device = row.device.as_ref();
-            device.map_or(String::new(), |device| format!("{:.2}", device.device_ms / 1e3))
-        };
-        text += &format!("\n{}", grid(rows, "disk, s", width, seconds));
-    }
-    text
-}
-
-fn grid(rows: &[Row], title: &str, width: Option<u16>, cell: impl Fn(&Row) -> String) -> String {
-    let mut sizes: Vec<u64> = Vec::new();
-    let mut lines: Vec<Vec<String>> = Vec::new();
-    for row in rows {
-        if !sizes.contains(&row.size) {
-            sizes.push(row.size);
-        }
-        if lines.last().is_none_or(|line| line[0] != row.policy) {
-            lines.push(vec![row.policy.to_owned()]);
-        }
-        if let Some(line) = lines.last_mut() {
-            line.push(cell(row));
-        }
-    }
-    let header: Vec<String> =
-        std::iter::once(title.to_owned()).chain(sizes.into_iter().map(bytes)).collect();
-    in_width(&header, &lines, 1, width)
 }
 
 #[cfg(test)]

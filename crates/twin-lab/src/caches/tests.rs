@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use twin_cache::replacement::REGISTRY;
 use twin_fs::{Data, Op, Request};
+use twin_report::Form;
 use twin_rt::Time;
 use twin_trace::{ErrorCode, Header, Kind, Outcome, Record, Traits, block};
 
@@ -145,10 +146,13 @@ fn a_trace_that_the_disk_cannot_hold_is_refused() {
 #[test]
 fn the_page_draws_every_policy() {
     let accesses = of_text("1\n2\n3\n1\n2\n", false);
-    let rows = study(&accesses).run(1, &|_| {}).unwrap();
-    let offline = |name: &str| REGISTRY.get(name).unwrap().needs_future();
-    let page = caches_page("a & b", &rows, &offline, false);
-    let of_objects = caches_page("a & b", &rows, &offline, true);
+    let page_of = |accesses: &Accesses| {
+        let study = study(accesses);
+        report("a & b", &study, &study.run(1, &|_| {}).unwrap()).write(Form::Html)
+    };
+    let page = page_of(&accesses);
+    let differing = "0,R,0,4096,1\n0,R,8192,512,2\n0,R,0,4096,3\n";
+    let of_objects = page_of(&of_text(differing, true));
     assert!(of_objects.contains("it is no optimum") && !of_objects.contains("The optimum would"));
     assert!(page.contains("Caches for a &amp; b") && !page.contains("NaN"));
     assert!(REGISTRY.iter().all(|entry| page.contains(entry.name)));

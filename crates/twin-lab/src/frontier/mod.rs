@@ -8,8 +8,7 @@
 
 mod cuts;
 mod ledger;
-mod page;
-mod table;
+mod report;
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -28,8 +27,7 @@ use crate::simulate::{simulate, simulate_watched};
 use crate::watch::Watcher;
 use crate::workload::Workload;
 
-pub use page::page;
-pub use table::table;
+pub use report::report;
 
 /// One point: a workload under a policy with an age limit. The names of the fields are those of the
 /// JSON output.

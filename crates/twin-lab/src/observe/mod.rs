@@ -18,13 +18,12 @@ mod channel;
 mod idle;
 mod latency;
 mod mounted;
-mod page;
 mod panel;
 mod queue;
+mod report;
 mod response;
 mod rotation;
 mod seek;
-mod table;
 mod transfer;
 mod write_cost;
 
@@ -40,10 +39,10 @@ use twin_trace::Verb;
 
 pub use channel::{Observed, Over};
 pub use mounted::{LEAST_EVERY_NS, Mounted, Unseen};
-pub(crate) use page::charts as page_charts;
 pub use panel::MOST_INTERVALS;
 pub(crate) use panel::Panel;
-pub use table::{Row, rows, table, table_of};
+pub use report::{Row, named_rows, rows, table};
+pub(crate) use report::{charts, parts};
 
 use channel::Channel;
 

@@ -7,14 +7,13 @@
 mod build;
 mod figures;
 mod file;
-mod page;
 mod presets;
+mod report;
 mod run;
-mod table;
 
 pub use figures::{Fit, OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures, Whole};
 pub use file::{BusPart, Client, Disk, Does, FileSystemPart, Host, Pace, ServerFile};
-pub use page::page;
 pub use presets::{PRESETS, Preset, preset};
+pub use report::report;
+pub(crate) use report::stand_in;
 pub use run::{TimeTold, fit, simulate_server, simulate_server_telling};
-pub use table::{fits, fits_in_words, table};

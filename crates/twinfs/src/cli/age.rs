@@ -37,9 +37,6 @@ pub(crate) struct Layout {
     /// change with age.
     #[arg(long = "snapshots", alias = "history", value_name = "DIR", conflicts_with = "what")]
     pub(crate) history: Option<PathBuf>,
-    /// Also write a self-contained HTML page with the figures and a map of the volume.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
     /// An image or block device, a snapshot, or a directory.
     #[arg(required_unless_present = "history")]
     pub(crate) what: Option<PathBuf>,

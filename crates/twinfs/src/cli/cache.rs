@@ -74,9 +74,6 @@ pub(crate) struct Cache {
     pub(crate) threads: Option<usize>,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Also write a self-contained HTML page with curves.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
     /// Print how fast the runs were on standard error.
     #[arg(long = "timing", alias = "speed")]
     pub(crate) speed: bool,

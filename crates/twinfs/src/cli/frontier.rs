@@ -48,7 +48,4 @@ pub(crate) struct Frontier {
     pub(crate) speed: Option<f64>,
     #[command(flatten)]
     pub(crate) output: Output,
-    /// Also write a self-contained HTML page with a chart and all figures.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
 }

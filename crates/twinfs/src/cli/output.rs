@@ -1,5 +1,7 @@
 //! How results are printed: the same arguments for every command that prints some.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 /// The form of results on standard output.
@@ -12,6 +14,8 @@ pub(crate) enum Format {
     Json,
     /// Comma-separated values below a line of names, as in RFC 4180.
     Csv,
+    /// A page of its own, with charts where there are some.
+    Html,
 }
 
 /// The arguments of commands that print results.
@@ -30,6 +34,9 @@ pub(crate) struct Output {
     /// The same as --format json.
     #[arg(help_heading = "Results", long, conflicts_with = "format")]
     json: bool,
+    /// Also write a self-contained HTML page, which needs no network and no script.
+    #[arg(help_heading = "Results", long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
 }
 
 impl Output {
@@ -38,8 +45,13 @@ impl Output {
         if self.json { Format::Json } else { self.format }
     }
 
-    /// True if results are for people.
+    /// True if results are for people at a terminal.
     pub(crate) fn is_table(&self) -> bool {
         self.format() == Format::Table
+    }
+
+    /// True if a page is made.
+    pub(crate) fn has_page(&self) -> bool {
+        self.format() == Format::Html || self.html.is_some()
     }
 }

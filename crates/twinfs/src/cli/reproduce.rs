@@ -20,9 +20,6 @@ pub(crate) struct Reproduce {
     /// Print the cells of the table of 1994 in place of statements: for the claim efs-table alone.
     #[arg(long, conflicts_with_all = ["sensitivity", "cross_validate", "choices", "wrong"])]
     pub(crate) cells: bool,
-    /// Write a page with all figures and tables, which needs nothing else.
-    #[arg(long, value_name = "FILE")]
-    pub(crate) html: Option<PathBuf>,
     /// Results of `twinfs bench --format json` on real directories to show on that page.
     #[arg(long, value_name = "FILE", requires = "html")]
     pub(crate) measured: Option<PathBuf>,

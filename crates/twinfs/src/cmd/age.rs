@@ -25,9 +25,8 @@ use twin_trace::{Record, Source, Writer};
 
 use super::files::NewFile;
 use super::progress::{Progress, Shown};
-use super::{Failure, Interrupts, Outcome, age_on, say, usage, workload};
-use crate::cli::{Age, Format};
-use crate::rows;
+use super::{Failure, Interrupts, Outcome, Printer, age_on, say, usage, workload};
+use crate::cli::Age;
 use crate::size::Size;
 
 /// The identity of these volumes: a run depends on its settings alone.
@@ -41,10 +40,11 @@ pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
         say(names.join("\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
+    let mut printer = Printer::of(&args.output, interrupts)?;
     twin_host::keep_freed_buffers(32 << 20);
     let settings = settings(args)?;
     if let Some(source) = &args.copy {
-        return copy(args, source, settings, interrupts);
+        return copy(args, source, settings, printer, interrupts);
     }
     let fresh = new_volume(&settings).map_err(|error| usage(format!("--size: {error}")))?;
     let history = history(args)?;
@@ -67,7 +67,7 @@ pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
     }
     if !args.on.is_empty() {
         let history = || start().map_err(|failure| failure.why);
-        return age_on::run(args, &settings, &history, planned.requests, interrupts);
+        return age_on::run(args, &settings, &history, planned.requests, printer, interrupts);
     }
     let Some(to) = &args.to else { return Ok(ExitCode::SUCCESS) };
     let new = NewFile::make(to, interrupts)?;
@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
     interrupts.check()?;
     write(new, to, &aged)?;
     let report = Report::of(to, &aged, &planned, plan.as_ref());
-    show(args, &report, &aged)?;
+    show(&mut printer, &report, &aged)?;
     if aged.failed > 0 {
         eprintln!(
             "twinfs: {} operations failed, probably for want of room: ask for less than {:.0}% full",
@@ -91,7 +91,13 @@ pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
 }
 
 /// Makes a copy of a snapshot.
-fn copy(args: &Age, source: &Path, settings: AgeSettings, interrupts: &Interrupts) -> Outcome {
+fn copy(
+    args: &Age,
+    source: &Path,
+    settings: AgeSettings,
+    mut printer: Printer,
+    interrupts: &Interrupts,
+) -> Outcome {
     let Some(to) = &args.to else { return Err(usage("-o: a copy needs a name")) };
     let map = map_of_source(source, interrupts, &Shown)?;
     let size = if args.size.is_some() { settings.size } else { map.size / 4096 * 4096 };
@@ -103,7 +109,7 @@ fn copy(args: &Age, source: &Path, settings: AgeSettings, interrupts: &Interrupt
     bar.finish();
     interrupts.check()?;
     write(new, to, &aged)?;
-    show(args, &Report::of(to, &aged, &Planned::default(), None), &aged)?;
+    show(&mut printer, &Report::of(to, &aged, &Planned::default(), None), &aged)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -118,13 +124,10 @@ fn write(new: NewFile, to: &Path, aged: &Aged) -> Result<(), String> {
     Ok(())
 }
 
-fn show(args: &Age, report: &Report, aged: &Aged) -> Result<(), Failure> {
-    match args.output.format() {
-        Format::Table => say(report.words(aged))?,
-        Format::Json => say(serde_json::to_string_pretty(report).map_err(|e| e.to_string())?)?,
-        Format::Csv => rows::print(&args.output, &[report], || Ok(String::new()))?,
-    }
-    Ok(())
+fn show(printer: &mut Printer, report: &Report, aged: &Aged) -> Result<(), Failure> {
+    let mut shown = twin_report::Report::plain("An aged volume", report.words(aged), [report]);
+    shown.set_json(report);
+    Ok(printer.print(&shown)?)
 }
 
 /// The volume, as the command line says.

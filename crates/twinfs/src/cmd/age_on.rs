@@ -3,20 +3,19 @@
 use std::process::ExitCode;
 
 use twin_ageing::AgeSettings;
-use twin_ageing::layout_report::{OldForReal, old_for_real_table};
+use twin_ageing::layout_report::{OldForReal, old_for_real};
 use twin_real::age::{Ageing, History, grow_old};
 use twin_real::choose;
 
-use super::terminal::terminal_width;
-use super::{Interrupts, Outcome, runner, usage};
+use super::{Interrupts, Outcome, Printer, runner, usage};
 use crate::cli::Age;
-use crate::rows;
 
 pub(super) fn run(
     args: &Age,
     settings: &AgeSettings,
     history: &History<'_>,
     requests: u64,
+    mut printer: Printer,
     interrupts: &Interrupts,
 ) -> Outcome {
     let (systems, _) = choose(&args.on).map_err(usage)?;
@@ -26,7 +25,7 @@ pub(super) fn run(
         Ok(row) => rows.push(row),
         Err(why) => failures.push(format!("{} could not take part: {why}", system.name())),
     })?;
-    rows::print(&args.output, &rows, || Ok(old_for_real_table(&rows, terminal_width())))?;
+    printer.print(&old_for_real(&rows))?;
     for row in rows.iter().filter(|row| row.failed > 0) {
         let OldForReal { system, failed, requests, most_common_failure, .. } = row;
         failures.push(format!(

@@ -5,22 +5,19 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use twin_bench::{self as bench, Target, bench_table, directory};
+use twin_bench::{self as bench, Target, directory};
 use twin_host::fuse::sync_file_system;
 use twin_host::{Undoing, absolute, remove_by_force};
 use twin_lab::Config;
 use twin_real::device_times;
+use twin_report::Report;
 
-use super::bench_rows::in_targets;
 use super::compare::tell_of_events;
-use super::files::Page;
 use super::progress::Progress;
 use super::start::Start;
-use super::terminal::terminal_width;
 use super::time::real_clock;
-use super::{Failure, Interrupts, Outcome, runner, say, usage};
+use super::{Failure, Interrupts, Outcome, Printer, runner, say, usage};
 use crate::cli::Bench;
-use crate::rows;
 
 /// The default benchmarks: they take about a minute on a disk.
 const DEFAULT: &[&str] = &["small:files=2000", "large:mb=32", "sizes:size=64K,total=16M", "andrew"];
@@ -32,7 +29,7 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     }
     check_options(args)?;
     if let Some(dir) = &args.device {
-        return device(dir, args, interrupts);
+        return device(dir, Printer::of(&args.output, interrupts)?, interrupts);
     }
     if args.peers {
         return super::peers::run(args, interrupts);
@@ -51,7 +48,7 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     for text in texts {
         benches.extend(bench::parse(text).map_err(usage)?);
     }
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let bar = match args.log {
         Some(_) => Progress::hidden(),
         None => Progress::of("benchmarks", 1),
@@ -62,21 +59,17 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     bar.finish();
     let rows = result.map_err(|e| e.to_string())?;
     let names: Vec<String> = targets.iter().map(Target::name).collect();
-    if let Some(file) = page_file {
-        let simulated = targets.iter().filter_map(|target| match target {
-            Target::Simulated(config) => Some(&**config),
-            _ => None,
-        });
-        file.write(&bench::page(&rows, &names, &simulated.collect::<Vec<_>>()))?;
-    }
-    rows::print(&args.output, &in_targets(&args.output, &rows, &names), || {
-        Ok(bench_table(&rows, &names, terminal_width()))
-    })?;
+    let simulated = targets.iter().filter_map(|target| match target {
+        Target::Simulated(config) => Some(&**config),
+        _ => None,
+    });
+    let report = bench::report(&rows, &names, &simulated.collect::<Vec<_>>());
+    printer.print(&report)?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Measures the device under a directory.
-fn device(dir: &Path, args: &Bench, interrupts: &Interrupts) -> Outcome {
+fn device(dir: &Path, mut printer: Printer, interrupts: &Interrupts) -> Outcome {
     let times = device_times::measure(&runner(interrupts)?, dir)?;
     let setting = times.setting();
     let row = serde_json::json!({
@@ -84,7 +77,9 @@ fn device(dir: &Path, args: &Bench, interrupts: &Interrupts) -> Outcome {
         "flush_us": times.flush_ns / 1000, "bytes_per_s": times.bytes_per_s,
         "ssd": setting,
     });
-    rows::print(&args.output, &[row], || Ok(format!("disk=ssd-sata,ssd={setting}")))?;
+    let text = format!("disk=ssd-sata,ssd={setting}");
+    let title = format!("The device under {}", dir.display());
+    printer.print(&Report::plain(title, text, [row]))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,15 +6,13 @@ use std::process::ExitCode;
 
 use twin_cache::Rules;
 use twin_cache::replacement::REGISTRY;
-use twin_lab::caches::{self, Accesses, Input, Loaded, Study, caches_page, default_sizes, load};
+use twin_lab::caches::{self, Accesses, Input, Loaded, Study, default_sizes, load, report};
 use twin_sim::model;
 use twin_trace::{Reader, block, readers};
 
-use super::files::Page;
 use super::progress::Progress;
-use super::terminal::terminal_width;
 use super::time::real_clock;
-use super::{Failure, Interrupts, Outcome, reading, say, usage};
+use super::{Failure, Interrupts, Outcome, Printer, reading, say, usage};
 use crate::cli::{Cache, ObjectRules};
 use crate::input::{Accessed, accesses_of};
 
@@ -24,7 +22,7 @@ pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let path = args.trace.as_deref().ok_or_else(|| usage("a trace is needed"))?;
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let loaded = read(path, args)?;
     reading::tell(path.display(), &loaded.reading);
     let code = told(path, args, &loaded)?;
@@ -45,26 +43,10 @@ pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
         eprintln!("twinfs: {}: {}: {NO_OPTIMUM}", path.display(), policy.name);
     }
     let rows = simulated(args, &study)?;
-    if let Some(file) = page_file {
-        let offline = |name: &str| REGISTRY.get(name).is_ok_and(|entry| entry.needs_future());
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        file.write(&caches_page(&name, &rows, &offline, accesses.sizes_differ()))?;
-    }
-    reading::print(
-        &args.output,
-        &rows,
-        |_| Some(&reading),
-        || {
-            let head = format!(
-                "{} accesses to {} different {}, {} bytes",
-                accesses.len(),
-                accesses.blocks(),
-                if args.objects { "objects" } else { "blocks of a file or device" },
-                accesses.footprint_bytes()
-            );
-            Ok(format!("{head}\n{}", caches::table(&rows, terminal_width())))
-        },
-    )?;
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let mut report = report(&name, &study, &rows);
+    report.change_json(|row| reading::add_to(row, &reading));
+    printer.print(&report)?;
     Ok(code)
 }
 

@@ -4,21 +4,20 @@ use std::process::ExitCode;
 
 use twin_host::NewFile;
 use twin_real::calibrate::{calibrate, figures, summary, write};
+use twin_report::Report;
 
-use super::{Interrupts, Outcome, runner};
+use super::{Interrupts, Outcome, Printer, runner};
 use crate::cli::Calibrate;
-use crate::rows;
 
 pub(crate) fn run(args: &Calibrate, interrupts: &Interrupts) -> Outcome {
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let new = NewFile::make(&args.to, interrupts)?;
     let machine = calibrate(&runner(interrupts)?, &args.dir, args.force)?;
     write(new, &machine, &args.to)?;
     let path = args.to.display();
-    let words = || {
-        let hint = format!("written to {path}: twinfs compare --machine {path} ...");
-        Ok(format!("{}\n{hint}", summary(&machine)))
-    };
-    rows::print(&args.output, &figures(&machine), words)?;
+    let hint = format!("written to {path}: twinfs compare --machine {path} ...");
+    let text = format!("{}\n{hint}", summary(&machine));
+    printer.print(&Report::plain("This machine", text, figures(&machine)))?;
     for warning in &machine.warnings {
         eprintln!("twinfs: noisy: {warning}");
     }

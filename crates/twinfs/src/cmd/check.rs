@@ -6,15 +6,16 @@ use std::rc::Rc;
 use serde_json::{Value, json};
 use twin_fs::{CheckReport, CheckRequest};
 use twin_host::{Host, HostOptions, ImageOptions};
+use twin_report::Report;
 
 use super::image::layout_of;
 use super::opening::device;
 use super::progress::Progress;
-use super::{Outcome, say};
+use super::{Interrupts, Outcome, Printer};
 use crate::cli::Check;
-use crate::rows;
 
-pub(crate) fn run(args: &Check) -> Outcome {
+pub(crate) fn run(args: &Check, interrupts: &Interrupts) -> Outcome {
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let kind = layout_of(&args.image)?;
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let image = ImageOptions { read_only: !args.repair, ..ImageOptions::default() };
@@ -33,17 +34,14 @@ pub(crate) fn run(args: &Check) -> Outcome {
     if report.skipped_data {
         report.notes.push(skipped(kind.is_log()).into());
     }
-    if args.output.is_table() {
-        print(args, &report)?;
-    } else {
-        rows::print(&args.output, &rows_of(args, &report), || Ok(String::new()))?;
-    }
+    let title = format!("Check of {}", args.image.display());
+    printer.print(&Report::plain(title, words(args, &report), rows(args, &report)))?;
     let is_sound = report.is_clean() || args.repair;
     Ok(if is_sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
 /// One row for each finding and note, and the verdict as the last.
-fn rows_of(args: &Check, report: &CheckReport) -> Vec<Value> {
+fn rows(args: &Check, report: &CheckReport) -> Vec<Value> {
     let mut all: Vec<Value> = Vec::new();
     let mut row = |kind: &str, text: &str| all.push(json!({ "kind": kind, "text": text }));
     report.findings.iter().for_each(|text| row("finding", text));
@@ -73,27 +71,27 @@ fn verdict(args: &Check, report: &CheckReport) -> &'static str {
     }
 }
 
-fn print(args: &Check, report: &CheckReport) -> Result<(), String> {
-    for finding in &report.findings {
-        say(finding)?;
-    }
+/// The same for people, a line each.
+fn words(args: &Check, report: &CheckReport) -> String {
+    let mut lines = report.findings.clone();
     if report.more_findings > 0 {
-        say(format!("and {} more findings", report.more_findings))?;
+        lines.push(format!("and {} more findings", report.more_findings));
     }
     if !args.quiet {
-        for note in &report.notes {
-            say(note)?;
-        }
+        lines.extend(report.notes.iter().cloned());
     }
     match (report.is_clean(), args.repair) {
-        (false, true) => say(format!("repaired; {} files are in lost+found", report.rescued)),
-        _ if args.quiet => Ok(()),
-        (true, _) => say("clean"),
+        (false, true) => {
+            lines.push(format!("repaired; {} files are in lost+found", report.rescued));
+        }
+        _ if args.quiet => {}
+        (true, _) => lines.push("clean".into()),
         (false, false) => {
             let data = if args.data { " --data" } else { "" };
-            say(format!(
+            lines.push(format!(
                 "not clean; `twinfs check --repair{data}` repairs it (copy the volume first)"
-            ))
+            ));
         }
     }
+    lines.join("\n")
 }

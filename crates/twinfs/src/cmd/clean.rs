@@ -3,20 +3,21 @@
 use std::process::ExitCode;
 
 use twin_fs::{Cleaning, Settings};
+use twin_report::Report;
 use twin_settings::grammar;
 
 use super::image::must_be_log;
 use super::opening::{OpenOptions, Opened, open_volume, set_for_open};
 use super::progress::Progress;
-use super::{Outcome, usage};
+use super::{Interrupts, Outcome, Printer, usage};
 use crate::cli::Clean;
-use crate::rows;
 use crate::size::Size;
 
 /// How often is looked how far it is.
 const LOOK_NS: u64 = 500 * twin_rt::MILLIS;
 
-pub(crate) fn run(args: &Clean) -> Outcome {
+pub(crate) fn run(args: &Clean, interrupts: &Interrupts) -> Outcome {
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let no_log = "it has no log that could be cleaned";
     let kind = must_be_log(&args.image, no_log)?;
     if !(0.0..=1.0).contains(&args.garbage) {
@@ -72,15 +73,13 @@ pub(crate) fn run(args: &Clean) -> Outcome {
         "clean_segments_before": cleaned.clean_before,
         "clean_segments_after": cleaned.clean_after,
     });
-    let words = || {
-        Ok(format!(
-            "{} segments cleaned, {} moved; {} segments were clean, {} are",
-            cleaned.segments,
-            Size(cleaned.moved_bytes),
-            cleaned.clean_before,
-            cleaned.clean_after
-        ))
-    };
-    rows::print(&args.output, &[row], words)?;
+    let text = format!(
+        "{} segments cleaned, {} moved; {} segments were clean, {} are",
+        cleaned.segments,
+        Size(cleaned.moved_bytes),
+        cleaned.clean_before,
+        cleaned.clean_after
+    );
+    printer.print(&Report::plain("Cleaning", text, [row]))?;
     Ok(ExitCode::SUCCESS)
 }

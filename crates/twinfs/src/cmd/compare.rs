@@ -4,27 +4,23 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use serde_json::Value;
+use twin_lab::observe::named_rows;
 use twin_lab::{
-    Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, Question, Run, SeedRuns,
-    Seeded, SimulateError, Trust, Workload, compare_seeds, compared_by_default, drawn, drawn_table,
-    measurable, page, rank, rivals, settings, settings_help, summary, table, verdict, what_if,
-    what_if_changes, workload_help,
+    Comparison, Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, SeedRuns, Seeded,
+    SimulateError, Trust, Workload, about_workload, compare_seeds, compared_by_default, measurable,
+    rank, rivals, settings_help, verdict, what_if, what_if_changes, workload_help,
 };
 use twin_real::replay::replay;
+use twin_report::Part;
 use twin_rt::Categories;
 
-use super::files::Page;
-use super::observed;
 use super::on;
 use super::progress::Progress;
 use super::start::Start;
-use super::terminal::terminal_width;
 use super::workload::{Chosen, chosen};
-use super::{Failure, Interrupts, Outcome, reading, say, usage};
-use crate::cli::{Compare, Format, Pace};
+use super::{Failure, Interrupts, Outcome, Printer, reading, say, usage};
+use crate::cli::{Compare, Pace};
 use crate::input::{Wanted, must_be};
-use crate::rows;
 
 /// Settings of the volume on which the trace that comes with the program was recorded, and which it
 /// nearly fills.
@@ -51,7 +47,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     )?;
     let pace = Pace::of(args.pace, &workload, args.speed).map_err(usage)?;
     let targets = on::targets(&args.on)?;
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let (configs, mut not_run) = configs(args)?;
     let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
     measurable(measure, &configs).map_err(usage)?;
@@ -73,34 +69,38 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         }
         false => verdict,
     });
-    let mut objects = objects(args, &ran, &not_run)?;
+    let (title, shared) = (title(args), shared_settings(args));
+    let comparison = Comparison {
+        title: &title,
+        shared: &shared,
+        verdict: verdict.as_deref(),
+        measure,
+        runs: &ran,
+        not_run: &not_run,
+        details: args.details,
+    };
+    let mut report = comparison.report();
+    for part in about_workload(&workload).map_err(|error| error.to_string())? {
+        report.add(part);
+    }
     if let Some(start) = &start {
-        start.add_to(&mut objects, fresh.as_deref().unwrap_or_default())?;
+        start.add_to(report.rows_mut(), fresh.as_deref().unwrap_or_default())?;
     }
-    if args.output.is_table() {
-        let configs: Vec<&Config> = ran.iter().map(|(config, _)| config).collect();
-        print(args, verdict.as_deref(), (&workload, measure), (&configs, &figures), &not_run)?;
+    let measured = match args.on.is_empty() {
+        true => Vec::new(),
+        false => replay(&super::runner(interrupts)?, &targets, &workload, operations, pace)?,
+    };
+    report.rows_mut().extend(measured.iter().map(on::object));
+    report.change_json(|row| reading::add_to(row, &reading));
+    // Rows of observers are for comma-separated values: the figures in JSON hold them.
+    for Figures { observed, config, .. } in &figures {
+        report.add_rows(named_rows(observed, "config", config));
     }
-    if let Some(file) = page_file {
-        let title = title(args);
-        let question = Question { workload: &title, verdict: verdict.as_deref(), measure };
-        let run = |(config, Seeded { figures, history, .. })| Run { config, figures, history };
-        let runs: Vec<Run> = ran.into_iter().map(run).collect();
-        file.write(&page(&question, &runs, &not_run))?;
+    if !measured.is_empty() {
+        report.add(Part::Lines(on::words(&measured, &figures)));
     }
-    let mut all_done = ending(&figures, &not_run) && !is_cut;
-    if !args.on.is_empty() {
-        let measured = replay(&super::runner(interrupts)?, &targets, &workload, operations, pace)?;
-        if args.output.is_table() {
-            on::print(&measured, &figures)?;
-        }
-        all_done &= measured.iter().all(on::is_whole);
-        objects.extend(measured.iter().map(on::object));
-    }
-    if !args.output.is_table() {
-        objects.iter_mut().for_each(|object| reading::add_to(object, &reading, &args.output));
-        rows::print(&args.output, &objects, || Ok(String::new()))?;
-    }
+    printer.print(&report)?;
+    let all_done = ending(&figures, &not_run) && !is_cut && measured.iter().all(on::is_whole);
     Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -115,7 +115,7 @@ fn check(args: &Compare) -> Result<(), Failure> {
     if args.shared.what_if && args.start.is_given() {
         return Err(usage("--what-if is for new volumes: leave --aged, --fill and --from out"));
     }
-    if args.shared.what_if && !args.output.is_table() && args.html.is_none() {
+    if args.shared.what_if && !args.output.is_table() && !args.output.has_page() {
         return Err(usage(
             "--what-if adds to the verdict, which --format json and csv do not have",
         ));
@@ -214,52 +214,6 @@ fn simulated(
     Ok(ran)
 }
 
-/// Prints the verdict, the summary and, if asked for, all figures and settings.
-fn print(
-    args: &Compare,
-    verdict: Option<&str>,
-    (workload, measure): (&Workload, &MeasureEntry),
-    (configs, figures): (&[&Config], &[Figures]),
-    not_run: &NotRun,
-) -> Result<(), String> {
-    if let Some(words) = verdict {
-        say(words)?;
-    }
-    let shared = shared_settings(args);
-    if !shared.is_empty() {
-        say(format!("All configurations: {shared}."))?;
-    }
-    let width = terminal_width();
-    say(summary(figures, not_run, measure, width))?;
-    if args.details && !figures.is_empty() {
-        say(table(figures, width))?;
-        say(settings(configs, width))?;
-    }
-    for run in figures.iter().filter(|run| !run.observed.is_empty()) {
-        say(observed::text(&run.observed, &run.config, args.details))?;
-    }
-    if let Workload::ByHand(plan, seed) = workload {
-        let drawn = drawn(plan, *seed).map_err(|error| error.to_string())?;
-        say(drawn_table(&drawn, width))?;
-    }
-    if let Some(stands) = stands_for(workload)? {
-        say(stands)?;
-    }
-    Ok(())
-}
-
-/// What a workload takes the place of, in a sentence, if it does.
-fn stands_for(workload: &Workload) -> Result<Option<String>, String> {
-    let fits = twin_lab::server::fit(workload).map_err(|error| error.to_string())?;
-    let Some(first) = fits.first() else { return Ok(None) };
-    let table = twin_lab::server::fits(&fits, terminal_width());
-    Ok(Some(format!(
-        "This workload stands in for {}: {}.\n{table}",
-        first.stands_for,
-        twin_lab::server::fits_in_words(&fits)
-    )))
-}
-
 /// The valid configurations, on the machine that was asked for and with the observers that were, and
 /// each invalid one with the reason.
 ///
@@ -355,36 +309,6 @@ fn makes_no_difference(run: &Seeded) -> bool {
         (figures.finish_s, figures.latency) == (first.finish_s, first.latency)
     };
     run.all.iter().all(same)
-}
-
-/// An object for each configuration, with several seeds also the figures of each. One that could not
-/// run has its name and the reason.
-fn objects(
-    args: &Compare,
-    ran: &[(Config, Seeded)],
-    not_run: &NotRun,
-) -> Result<Vec<Value>, String> {
-    let shared = shared_settings(args);
-    let object = |(_, run): &(Config, Seeded)| {
-        let mut object = serde_json::to_value(&run.figures)?;
-        if !shared.is_empty() {
-            object["with"] = shared.as_str().into();
-        }
-        if !run.all.is_empty() {
-            object["seeds"] = serde_json::to_value(&run.all)?;
-        }
-        Ok(object)
-    };
-    let objects: Result<Vec<_>, serde_json::Error> = ran.iter().map(object).collect();
-    let mut objects = objects.map_err(|e| e.to_string())?;
-    let failed = |(config, error): &(String, String)| serde_json::json!({ "config": config, "error": error });
-    objects.extend(not_run.iter().map(failed));
-    if args.output.format() == Format::Csv {
-        for (_, Seeded { figures, .. }) in ran {
-            objects.extend(observed::rows(&figures.observed, "config", &figures.config)?);
-        }
-    }
-    Ok(objects)
 }
 
 /// True if every configuration did all of the workload; prints what failed.

@@ -9,19 +9,21 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use twin_fs::Op;
+use twin_report::{Report, Table, cells};
 use twin_rt::{Nanos, SECS};
 use twin_trace::{Header, Outcome as Answer, Record, Source, TraceError, Traits, Verb, Writer};
 
 use super::files::NewFile;
 use super::progress::Progress;
 use super::workload::{generated, of_file};
-use super::{Failure, Interrupts, Outcome, reading};
+use super::{Failure, Interrupts, Outcome, Printer, reading};
 use crate::cli::Convert;
 
 /// How many records are taken before it is looked whether to stop.
 const LOOK_EVERY: u64 = 4096;
 
 pub(crate) fn run(args: &Convert, interrupts: &Interrupts) -> Outcome {
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let (workload, name) = match (&args.trace, &args.workload) {
         (Some(path), _) => {
             (of_file(path, args.trace_format.as_deref())?, path.display().to_string())
@@ -56,12 +58,14 @@ pub(crate) fn run(args: &Convert, interrupts: &Interrupts) -> Outcome {
     if let Some(new) = new {
         new.keep();
     }
-    reading::print(
-        &args.output,
-        &rows,
-        |row| row.is_whole().then_some(&reading),
-        || Ok(table(&rows)),
-    )?;
+    let mut report = report(&name, &rows);
+    report.change_json(|row| {
+        // The row of all operations also tells what was left out.
+        if row["name"] == "operations" {
+            reading::add_to(row, &reading);
+        }
+    });
+    printer.print(&report)?;
     Ok(if damage.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
@@ -205,20 +209,14 @@ struct Row {
     failed: Option<u64>,
 }
 
-impl Row {
-    /// True for the row of all operations, which also tells what was left out.
-    fn is_whole(&self) -> bool {
-        self.name == "operations"
-    }
-}
-
-fn table(rows: &[Row]) -> String {
-    let mut text = format!("{:<14} {:>10} {:>10}\n", "operation", "count", "failed");
-    for row in rows {
-        match row.failed {
-            Some(failed) => text += &format!("{:<14} {:>10} {:>10}\n", row.name, row.count, failed),
-            None => text += &format!("{:>12}  {}\n", row.count, row.name),
-        }
-    }
-    text
+/// The report on a copy of the trace called `name`.
+fn report(name: &str, rows: &[Row]) -> Report {
+    let of = |about: &'static str| rows.iter().filter(move |row| row.about == about);
+    let verb = |row: &Row| cells![&row.name, row.count, row.failed.unwrap_or_default()];
+    let whole = |row: &Row| cells![&row.name, row.count];
+    let mut report = Report::new(format!("The trace {name}"));
+    report.add(Table::new(["operation", "count", "failed"], 1).with(of("operation").map(verb)));
+    report.add(Table::new(["trace", "count"], 1).with(of("trace").map(whole)));
+    report.add_rows(rows);
+    report
 }

@@ -4,12 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use serde_json::Value;
 use twin_age::VolumeMap;
 use twin_age::again::{Told, Window};
-use twin_ageing::forecast::{
-    Tried, better, by_kind, by_setting, forecast_changes, fullness, next_period, writing,
-};
+use twin_ageing::forecast::{Outlook, Tried, forecast_changes, next_period};
 use twin_ageing::fork::{Closed, Twin};
 use twin_ageing::map_of_platter;
 use twin_fs::LayoutKind;
@@ -20,11 +17,9 @@ use super::compare::machine_file;
 use super::image::layout_of;
 use super::progress::Progress;
 use super::start::{of_image, read};
-use super::terminal::terminal_width;
 use super::workload::of_file;
-use super::{Failure, Outcome, say, usage};
+use super::{Failure, Interrupts, Outcome, Printer, usage};
 use crate::cli::{Forecast, Pace};
-use crate::rows;
 use twin_mount::client::{FrozenVolume, MountClient};
 
 /// The most memory in which a mount keeps what is overwritten while its state is read.
@@ -42,7 +37,8 @@ struct State {
     cache_bytes: Option<u64>,
 }
 
-pub(crate) fn run(args: &Forecast) -> Outcome {
+pub(crate) fn run(args: &Forecast, interrupts: &Interrupts) -> Outcome {
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let last_ns = args.last.as_deref().map(|text| nanos(text, twin_rt::SECS)).transpose();
     let last_ns = last_ns.map_err(|error| usage(format!("--last: {error}")))?;
     let state = state(args)?;
@@ -56,10 +52,13 @@ pub(crate) fn run(args: &Forecast) -> Outcome {
         return Err(format!("{name}: there is nothing in it that could be repeated").into());
     }
     let (now, tried) = simulated(args, &state, base.clone(), (&next, told))?;
-    match args.output.is_table() {
-        true => print(&base, (&now, &tried), &told)?,
-        false => rows::print(&args.output, &objects(&now, &tried, &told)?, || Ok(String::new()))?,
+    for one in &tried {
+        if let Err(why) = &one.figures {
+            eprintln!("twinfs: {}: {why}", one.setting);
+        }
     }
+    let outlook = Outlook { now: &now, tried: &tried, told: &told };
+    printer.print(&outlook.report(&Trust::of([&base])))?;
     Ok(if now.failed == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -156,57 +155,4 @@ fn simulated(
         figures: result.map_err(|error| error.to_string()),
     });
     Ok((now, tried.collect()))
-}
-
-fn print(base: &Config, (now, tried): (&Figures, &[Tried]), told: &Told) -> Result<(), String> {
-    let width = terminal_width();
-    let span_s = told.span_ns as f64 / 1e9;
-    say(format!("{}, simulated on {}.", fullness(&now.space, span_s), now.disk))?;
-    say(format!("{}.", writing(&now.log, now.disk_use.written_bytes)))?;
-    let Told { requests, other_names, successors, emptied, left_out, .. } = *told;
-    say(format!(
-        "{requests} operations in kind as recorded: {other_names} names became others, {successors} files \
-         that are gone have successors, {emptied} were removed with their directories, {left_out} \
-         operations have nothing to fall on and are left out."
-    ))?;
-    if now.failed > 0 {
-        say(format!("{} operations FAILED, probably for want of room.", now.failed))?;
-    }
-    say(by_kind(now, width))?;
-    if tried.is_empty() {
-        return Ok(());
-    }
-    say(by_setting(now, tried, width))?;
-    for one in tried {
-        if let Err(why) = &one.figures {
-            eprintln!("twinfs: {}: {why}", one.setting);
-        }
-    }
-    better(now, tried, &Trust::of([base])).into_iter().try_for_each(say)
-}
-
-/// An object for the settings of now, then one for each other.
-fn objects(now: &Figures, tried: &[Tried], told: &Told) -> Result<Vec<Value>, String> {
-    let object = |setting: &str, figures: &Figures| {
-        let mut object = serde_json::to_value(figures).map_err(|error| error.to_string())?;
-        object["setting"] = setting.into();
-        Ok::<_, String>(object)
-    };
-    let mut first = object("as now", now)?;
-    first["period_s"] = (told.span_ns as f64 / 1e9).into();
-    let counts = [
-        ("other_names", told.other_names),
-        ("successors", told.successors),
-        ("emptied", told.emptied),
-        ("left_out", told.left_out),
-    ];
-    counts.into_iter().for_each(|(name, count)| first[name] = count.into());
-    let mut objects = vec![first];
-    for one in tried {
-        objects.push(match &one.figures {
-            Ok(figures) => object(&one.setting, figures)?,
-            Err(why) => serde_json::json!({ "setting": one.setting, "error": why }),
-        });
-    }
-    Ok(objects)
 }

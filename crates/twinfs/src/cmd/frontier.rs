@@ -4,17 +4,14 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use twin_lab::Config;
-use twin_lab::frontier::{FrontierPoint, Study, choices, frontier, page, table};
+use twin_lab::frontier::{FrontierPoint, Study, choices, frontier, report};
 use twin_settings::value::nanos;
 
-use super::files::Page;
 use super::progress::Progress;
 use super::start::Start;
-use super::terminal::terminal_width;
 use super::workload::{Chosen, chosen};
-use super::{Failure, Interrupts, Outcome, usage};
+use super::{Failure, Interrupts, Outcome, Printer, usage};
 use crate::cli::{Frontier, Pace};
-use crate::rows;
 
 pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
     let config = Config::parse(&args.config).map_err(usage)?;
@@ -27,7 +24,7 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
     let ages = ages.map_err(|error| usage(format!("--ages: {error}")))?;
     let choices = choices(&args.policies, &ages).map_err(usage)?;
     let workloads = workloads(args)?;
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let operations: u64 = workloads.iter().map(|(_, chosen)| chosen.operations).sum();
     let bar = Progress::of("operations simulated", choices.len() as u64 * operations);
     let config = Config { steps: Some(bar.steps()), ..config };
@@ -51,10 +48,7 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
     }
     bar.finish();
     all_done &= points.iter().all(is_whole);
-    if let Some(file) = page_file {
-        file.write(&page(&points))?;
-    }
-    rows::print(&args.output, &points, || Ok(table(&points, terminal_width())))?;
+    printer.print(&report(&points))?;
     Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

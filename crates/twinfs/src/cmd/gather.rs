@@ -7,14 +7,14 @@ use std::process::ExitCode;
 
 use serde::Serialize;
 use twin_gather::{Gathered, Gatherer, capture, infer, nfsdump};
+use twin_report::{Report, Table, cells};
 use twin_trace::{Reading, Writer, readers};
 
 use super::files::NewFile;
 use super::progress::Progress;
-use super::{Failure, Interrupts, Outcome, reading};
+use super::{Failure, Interrupts, Outcome, Printer, reading};
 use crate::cli::Gather;
 use crate::input::{Wanted, must_be};
-use crate::rows;
 
 const OPENS: &str = "opens inferred";
 const BEFORE: &str = "files that existed before";
@@ -26,6 +26,7 @@ const MADE_UP: [&str; 3] = [OPENS, BEFORE, NAMELESS];
 const LOOK_EVERY: u64 = 4096;
 
 pub(crate) fn run(args: &Gather, interrupts: &Interrupts) -> Outcome {
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let input = opened(&args.capture)?;
     let new = args.to.as_deref().map(|path| NewFile::make(path, interrupts)).transpose()?;
     let (gathered, ending) = gathered(args, input, interrupts)?;
@@ -38,13 +39,13 @@ pub(crate) fn run(args: &Gather, interrupts: &Interrupts) -> Outcome {
     }
     if let Some(new) = new {
         if gathered.exchanges.is_empty() {
-            rows::print(&args.output, &rows, || Ok(table(&rows)))?;
+            printer.print(&report(&name.to_string(), &rows))?;
             return Err(empty(&gathered, &name.to_string()));
         }
         rows.extend(written(args, &gathered, new)?);
     }
     reading::tell(&name, &reading_of(&rows));
-    rows::print(&args.output, &rows, || Ok(table(&rows)))?;
+    printer.print(&report(&name.to_string(), &rows))?;
     Ok(exit)
 }
 
@@ -243,34 +244,29 @@ fn written(args: &Gather, gathered: &Gathered, new: NewFile) -> Result<Vec<Row>,
     Ok(trace.into_iter().chain(unused).collect())
 }
 
-/// The rows for people: procedures, then what else there is.
-fn table(rows: &[Row]) -> String {
-    let mut text = String::new();
-    let number = |number: Option<u64>| number.unwrap_or(0);
-    for (about, title) in [
-        ("procedure", "procedure            calls   answered     failed"),
-        ("packets", "\npackets"),
-        ("trace", "\ntrace"),
-        ("unused", "\nnot used"),
+/// The report: a table of procedures, then one of each other kind of rows.
+fn report(name: &str, rows: &[Row]) -> Report {
+    let mut report = Report::new(format!("NFS calls of {name}"));
+    for (about, columns) in [
+        ("procedure", &["procedure", "version", "calls", "answered", "failed"][..]),
+        ("packets", &["packets", "count"]),
+        ("trace", &["trace", "count"]),
+        ("unused", &["not used", "count"]),
     ] {
-        let of_kind = |row: &&Row| row.about == about && row.count != Some(0);
-        let lines: Vec<String> = rows
-            .iter()
-            .filter(of_kind)
-            .map(|row| match row.version {
-                Some(version) => format!(
-                    "{:<14} v{version} {:>8} {:>10} {:>10}",
-                    row.name,
-                    number(row.calls),
-                    number(row.answered),
-                    number(row.failed)
-                ),
-                None => format!("{:>12}  {}", number(row.count), row.name),
-            })
-            .collect();
-        if !lines.is_empty() {
-            text += &format!("{title}\n{}\n", lines.join("\n"));
-        }
+        let number = |number: Option<u64>| number.unwrap_or(0);
+        let row = |row: &Row| match row.version {
+            Some(version) => cells![
+                &row.name,
+                format!("v{version}"),
+                number(row.calls),
+                number(row.answered),
+                number(row.failed)
+            ],
+            None => cells![&row.name, number(row.count)],
+        };
+        let of_kind = rows.iter().filter(|row| row.about == about && row.count != Some(0));
+        report.add(Table::new(columns.iter().copied(), 1).with(of_kind.map(row)));
     }
-    text
+    report.add_rows(rows);
+    report
 }

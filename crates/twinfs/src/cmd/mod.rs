@@ -3,7 +3,6 @@
 mod age;
 mod age_on;
 mod bench;
-mod bench_rows;
 mod cache;
 mod calibrate;
 mod check;
@@ -19,10 +18,10 @@ mod layout;
 mod manual;
 mod mkfs;
 mod mount;
-mod observed;
 mod on;
 mod peers;
 mod presets;
+mod printing;
 mod progress;
 mod reading;
 mod record;
@@ -46,6 +45,7 @@ use std::process::ExitCode;
 
 use crate::cli::Command;
 
+pub(crate) use printing::Printer;
 pub(crate) use twin_host::Interrupts;
 use twin_mount::{image, opening, source_map};
 use {twin_host as files, twin_host as time};
@@ -98,12 +98,12 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Mount(args) => mount::run(args),
         Command::Umount(args) => umount::run(&args),
         Command::Serve(args) => serve::run(args),
-        Command::Check(args) => check::run(&args),
-        Command::Clean(args) => clean::run(&args),
-        Command::Dump(args) => dump::run(&args),
-        Command::Stat(args) => stat::run(&args),
+        Command::Check(args) => check::run(&args, interrupts),
+        Command::Clean(args) => clean::run(&args, interrupts),
+        Command::Dump(args) => dump::run(&args, interrupts),
+        Command::Stat(args) => stat::run(&args, interrupts),
         Command::Record(args) => record::run(args),
-        Command::Replay(args) => replay::run(&args),
+        Command::Replay(args) => replay::run(&args, interrupts),
         Command::Gather(args) => gather::run(&args, interrupts),
         Command::Convert(args) => convert::run(&args, interrupts),
         Command::Calibrate(args) => calibrate::run(&args, interrupts),
@@ -113,13 +113,13 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Cache(args) => cache::run(&args, interrupts),
         Command::Top(args) => top::run(&args),
         Command::Bench(args) => bench::run(&args, interrupts),
-        Command::Presets(args) => presets::run(&args),
+        Command::Presets(args) => presets::run(&args, interrupts),
         Command::Reproduce(args) => reproduce::run(&args, interrupts),
         Command::Validate(args) => validate::run(&args, interrupts),
         Command::Layout(args) => layout::run(&args, interrupts),
         Command::Snapshot(args) => snapshot::run(&args, interrupts),
         Command::Fork(args) => fork::run(&args, interrupts),
-        Command::Forecast(args) => forecast::run(&args),
+        Command::Forecast(args) => forecast::run(&args, interrupts),
         Command::Age(args) => age::run(&args, interrupts),
         Command::Completions(args) => manual::completions(&args),
         Command::Man(args) => manual::pages(&args),

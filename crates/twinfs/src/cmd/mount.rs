@@ -13,7 +13,6 @@ use twin_mount::opening::set_for_open;
 
 use super::{Outcome, usage};
 use crate::cli::{Mount, MountChoice};
-use crate::rows::csv_lines;
 use crate::size::Size;
 
 pub(crate) fn run(mut args: Mount) -> Outcome {
@@ -78,7 +77,6 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
         log_file: args.log_file,
         observing,
         observed: args.observed,
-        observed_rows: csv_lines,
         nfs: args.nfs.at.map(|at| NfsBeside { at, exports: args.nfs.exports }),
     };
     let foreground = args.foreground;

@@ -5,19 +5,17 @@ use twin_lab::Figures;
 use twin_real::Wrong;
 use twin_real::replay::{Measured, Replayed, Target};
 
-use super::{Failure, say, usage};
+use super::{Failure, usage};
 
-/// Prints what was measured beside what was simulated.
-///
-/// # Errors
-/// If standard output fails.
-pub(super) fn print(all: &[Replayed], simulated: &[Figures]) -> Result<(), String> {
-    say("\nMeasured by replaying on this machine, until everything was durable:")?;
+/// What was measured beside what was simulated, in lines.
+pub(super) fn words(all: &[Replayed], simulated: &[Figures]) -> String {
+    let mut lines =
+        vec!["\nMeasured by replaying on this machine, until everything was durable:".to_owned()];
     for (place, found) in all {
         let measured = match found {
             Ok(measured) => measured,
             Err(why) => {
-                say(format!("  {place:<16} could not take part: {why}"))?;
+                lines.push(format!("  {place:<16} could not take part: {why}"));
                 continue;
             }
         };
@@ -27,7 +25,7 @@ pub(super) fn print(all: &[Replayed], simulated: &[Figures]) -> Result<(), Strin
         if *failed > 0 {
             line += &format!("  FAILED: {failed} of {ops} operations{most_common}");
         }
-        say(line)?;
+        lines.push(line);
         // A layout's name stands for the mount, and begins the configurations that simulate it.
         let of_place = |figures: &&Figures| {
             figures.config.split(':').next() == Some(&**name) && figures.failed == 0
@@ -35,10 +33,10 @@ pub(super) fn print(all: &[Replayed], simulated: &[Figures]) -> Result<(), Strin
         for figures in simulated.iter().filter(of_place) {
             let Figures { config, finish_s: ours, .. } = figures;
             let error = (ours / finish_s - 1.0) * 100.0;
-            say(format!("    simulated      {ours:>9.3} s  {error:+.0}%  ({config})"))?;
+            lines.push(format!("    simulated      {ours:>9.3} s  {error:+.0}%  ({config})"));
         }
     }
-    Ok(())
+    lines.join("\n")
 }
 
 /// True if all of the workload was done at a place.

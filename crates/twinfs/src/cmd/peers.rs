@@ -8,17 +8,14 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use twin_bench::{self as bench, Target, bench_table, ratios};
-use twin_host::{Page, absolute, real_clock};
+use twin_bench::{self as bench, Target, ratios};
+use twin_host::{absolute, real_clock};
 use twin_real::choose;
 use twin_real::peers::{BareDevice, Peer, Turns};
 
-use super::bench_rows::in_targets;
 use super::progress::Progress;
-use super::terminal::terminal_width;
-use super::{Interrupts, Outcome, runner, usage};
+use super::{Interrupts, Outcome, Printer, runner, usage};
 use crate::cli::Bench;
-use crate::rows;
 use crate::size::Size;
 
 /// What runs unless told otherwise: some minutes a round.
@@ -58,7 +55,7 @@ pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     for (name, tool) in &missing {
         eprintln!("twinfs: without {name}: {tool} is not installed");
     }
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let turns = Turns::make(&runner(interrupts)?, &base, args.size.0)?;
     let mut targets: Vec<Target> = Vec::new();
     let mut tried = Vec::new();
@@ -75,15 +72,9 @@ pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     bar.finish();
     let rows = result.map_err(|e| e.to_string())?;
     let names: Vec<String> = targets.iter().map(Target::name).collect();
-    if let Some(file) = page_file {
-        file.write(&bench::page(&rows, &names, &[]))?;
-    }
-    let table = || {
-        let width = terminal_width();
-        let medians = bench_table(&rows, &names, width);
-        Ok(format!("{medians}\n{}", ratios(&rows, &names, 0, width)))
-    };
-    rows::print(&args.output, &in_targets(&args.output, &rows, &names), table)?;
+    let mut report = bench::report(&rows, &names, &[]);
+    report.add(ratios(&rows, &names, 0));
+    printer.print(&report)?;
     for peer in &tried {
         for failure in peer.failures() {
             eprintln!("twinfs: {failure}");

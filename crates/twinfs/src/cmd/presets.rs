@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use twin_lab::{Preset, presets, settings_help};
+use twin_report::Report;
 use twin_settings::SettingsError;
 
-use super::{Outcome, say, usage};
+use super::{Interrupts, Outcome, Printer, say, usage};
 use crate::cli::Presets;
-use crate::rows;
 
-pub(crate) fn run(args: &Presets) -> Outcome {
+pub(crate) fn run(args: &Presets, interrupts: &Interrupts) -> Outcome {
     if args.keys {
         say(settings_help().trim_end())?;
         return Ok(ExitCode::SUCCESS);
@@ -24,25 +24,20 @@ pub(crate) fn run(args: &Presets) -> Outcome {
         let sets: Vec<String> = preset.sets.iter().map(|(k, v)| format!("{k}={v}")).collect();
         sets.join(between)
     };
-    let objects: Vec<_> = chosen
-        .iter()
-        .map(|preset| {
-            serde_json::json!({
-                "preset": preset.name, "about": preset.about, "source": preset.source,
-                "base": preset.base, "sets": all_sets(preset, ","),
-            })
+    let objects = chosen.iter().map(|preset| {
+        serde_json::json!({
+            "preset": preset.name, "about": preset.about, "source": preset.source,
+            "base": preset.base, "sets": all_sets(preset, ","),
         })
-        .collect();
-    let text = || {
-        let one = |preset: &&Preset| {
-            let base = preset.base.map(|b| format!("{b}, then ")).unwrap_or_default();
-            let sets = all_sets(preset, " ");
-            let sets = if sets.is_empty() { "the defaults".into() } else { sets };
-            let Preset { name, about, source, .. } = preset;
-            format!("{name}: {about}\n    from: {source}\n    sets: {base}{sets}")
-        };
-        Ok(chosen.iter().map(one).collect::<Vec<_>>().join("\n"))
+    });
+    let one = |preset: &&Preset| {
+        let base = preset.base.map(|b| format!("{b}, then ")).unwrap_or_default();
+        let sets = all_sets(preset, " ");
+        let sets = if sets.is_empty() { "the defaults".into() } else { sets };
+        let Preset { name, about, source, .. } = preset;
+        format!("{name}: {about}\n    from: {source}\n    sets: {base}{sets}")
     };
-    rows::print(&args.output, &objects, text)?;
+    let text = chosen.iter().map(one).collect::<Vec<_>>().join("\n");
+    Printer::of(&args.output, interrupts)?.print(&Report::plain("Presets", text, objects))?;
     Ok(ExitCode::SUCCESS)
 }

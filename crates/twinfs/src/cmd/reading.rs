@@ -4,12 +4,8 @@
 //! something to say. In JSON every object has the same as a member `reading`; comma-separated values,
 //! whose columns are those of the results, do not.
 
-use serde::Serialize;
 use serde_json::{Value, json};
 use twin_trace::Reading;
-
-use crate::cli::{Format, Output};
-use crate::rows;
 
 /// Tells it of the input called `name`.
 pub(crate) fn tell(name: impl std::fmt::Display, reading: &Reading) {
@@ -37,41 +33,11 @@ fn value(reading: &Reading) -> Option<Value> {
     })
 }
 
-/// Adds it to an object of a result in JSON, if there is something to say.
-pub(crate) fn add_to(object: &mut Value, reading: &Reading, output: &Output) {
-    if output.format() == Format::Json {
-        add(object, reading);
-    }
-}
-
-fn add(object: &mut Value, reading: &Reading) {
+/// Adds it to an object of a result, if there is something to say.
+pub(crate) fn add_to(object: &mut Value, reading: &Reading) {
     if let (Value::Object(members), Some(value)) = (object, value(reading)) {
         members.insert("reading".into(), value);
     }
-}
-
-/// Prints rows as [`rows::print`] does, in JSON with what `reading_of` gives for each.
-///
-/// # Errors
-/// As [`rows::print`].
-pub(crate) fn print<'r, T: Serialize>(
-    output: &Output,
-    rows: &[T],
-    reading_of: impl Fn(&T) -> Option<&'r Reading>,
-    table: impl FnOnce() -> Result<String, String>,
-) -> Result<(), String> {
-    if output.format() != Format::Json {
-        return rows::print(output, rows, table);
-    }
-    let object = |row: &T| -> Result<Value, serde_json::Error> {
-        let mut object = serde_json::to_value(row)?;
-        if let Some(reading) = reading_of(row) {
-            add(&mut object, reading);
-        }
-        Ok(object)
-    };
-    let objects: Result<Vec<Value>, _> = rows.iter().map(object).collect();
-    rows::print(output, &objects.map_err(|error| error.to_string())?, table)
 }
 
 #[cfg(test)]
@@ -83,11 +49,11 @@ mod tests {
         let mut reading = Reading::default();
         reading.use_one();
         let mut object = json!({ "policy": "lru" });
-        add(&mut object, &reading);
+        add_to(&mut object, &reading);
         assert_eq!(object, json!({ "policy": "lru" }));
         reading.leave_out(7, "with a wait");
         reading.assume_of(2, "files existed before");
-        add(&mut object, &reading);
+        add_to(&mut object, &reading);
         let reading = json!({
             "unit": "line",
             "used": 1,

@@ -6,28 +6,28 @@ use std::rc::Rc;
 
 use serde_json::json;
 use twin_fs::{FileSystem, Op, Request};
-use twin_lab::{Config, Counted, Figures, Latency, simulate, table, verify_flight};
+use twin_lab::{Config, Counted, Latency, figures_report, simulate, verify_flight};
+use twin_report::Report;
 use twin_rt::Time;
-use twin_trace::replay::{Options, Replayer, Report};
+use twin_trace::replay::{self, Options, Replayer};
 
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
 use super::progress::Progress;
-use super::terminal::terminal_width;
 use super::time::real_clock;
 use super::workload::{Chosen, chosen};
-use super::{Outcome, usage};
+use super::{Interrupts, Outcome, Printer, usage};
 use crate::cli::{Pace, Replay};
 use crate::input::{Wanted, must_be};
-use crate::rows;
 
-pub(crate) fn run(args: &Replay) -> Outcome {
+pub(crate) fn run(args: &Replay, interrupts: &Interrupts) -> Outcome {
+    let mut printer = Printer::of(&args.output, interrupts)?;
     if args.verify {
-        return verify(args);
+        return verify(args, printer);
     }
     let chosen = chosen(Some(&args.file), None, None, 0)?;
     if let Some(image) = &args.image {
-        return for_real(args, &chosen, image);
+        return for_real(args, &chosen, image, printer);
     }
     let Chosen { workload, is_cut, operations, .. } = chosen;
     let mut config = Config::parse(&args.config).map_err(usage)?;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Replay) -> Outcome {
     progress.finish();
     let figures = figures.map_err(|e| format!("{}: {e}", args.file.display()))?;
     let failed = figures.failed;
-    print(args, &[figures])?;
+    printer.print(&figures_report(&title(args), &[figures]))?;
     Ok(verdict(args, failed, is_cut))
 }
 
@@ -56,7 +56,7 @@ fn verdict(args: &Replay, failed: u64, is_cut: bool) -> ExitCode {
 }
 
 /// Repeats a flight and compares the digests.
-fn verify(args: &Replay) -> Outcome {
+fn verify(args: &Replay, mut printer: Printer) -> Outcome {
     let in_file = |e: &dyn std::fmt::Display| format!("{}: {e}", args.file.display());
     must_be(&args.file, Wanted::Flight)?;
     let file = std::fs::File::open(&args.file).map_err(|e| in_file(&e))?;
@@ -76,7 +76,7 @@ fn verify(args: &Replay) -> Outcome {
             let words = format!(
                 "same digest {value:016x}: {operations} operations, {events} device requests"
             );
-            rows::print(&args.output, &[row], || Ok(words))?;
+            printer.print(&Report::plain("A flight repeated", words, [row]))?;
             Ok(ExitCode::SUCCESS)
         }
         Some((recorded, of)) => Err(in_file(&format!(
@@ -90,12 +90,8 @@ fn verify(args: &Replay) -> Outcome {
     }
 }
 
-fn print(args: &Replay, figures: &[Figures]) -> Result<(), String> {
-    rows::print(&args.output, figures, || Ok(table(figures, terminal_width())))
-}
-
 /// Replays on the volume in an image, in real time and without FUSE.
-fn for_real(args: &Replay, chosen: &Chosen, image: &Path) -> Outcome {
+fn for_real(args: &Replay, chosen: &Chosen, image: &Path, mut printer: Printer) -> Outcome {
     let workload = &chosen.workload;
     let options = OpenOptions::of(layout_of(image)?);
     let opening = Progress::waiting("the volume is opened");
@@ -122,22 +118,17 @@ fn for_real(args: &Replay, chosen: &Chosen, image: &Path) -> Outcome {
         let report = replayer.run(&mut source).await.map_err(|e| e.to_string())?;
         let _ = replayer.release_all().await;
         volume.close().await.map_err(|e| e.to_string())?;
-        Ok::<Report, String>(report)
+        Ok::<replay::Report, String>(report)
     };
     let report = host.rt().block_on(work).map_err(|e| e.to_string())??;
     progress.finish();
     let latency = Latency::of(&report.latency_ns());
-    print_real(args, image, &report, latency)?;
+    printer.print(&of_real(args, image, &report, latency))?;
     Ok(verdict(args, report.failed_ops(), chosen.is_cut))
 }
 
-/// Prints the figures of a replay on an image.
-fn print_real(
-    args: &Replay,
-    image: &Path,
-    report: &Report,
-    latency: Latency,
-) -> Result<(), String> {
+/// The report on a replay on an image.
+fn of_real(args: &Replay, image: &Path, report: &replay::Report, latency: Latency) -> Report {
     let span_s = report.span_ns as f64 / 1e9;
     let ops_per_s = if span_s > 0.0 { report.ops as f64 / span_s } else { 0.0 };
     let row = json!({
@@ -151,18 +142,20 @@ fn print_real(
         "failed": report.failed_ops(),
         "latency": latency,
     });
-    let words = || {
-        let Latency { mean_us, p50_us, p90_us, p99_us, .. } = latency;
-        let mut words = format!(
-            "{} operations in {span_s:.2} s, {ops_per_s:.0} a second\nlatency: mean {mean_us:.1} us, \
-             median {p50_us:.1} us, p90 {p90_us:.1} us, p99 {p99_us:.1} us",
-            report.ops
-        );
-        if report.diverged_ops() > 0 {
-            let diverged = report.diverged_ops();
-            words += &format!("\n{diverged} operations ended otherwise than in the trace");
-        }
-        Ok(words)
-    };
-    rows::print(&args.output, &[row], words)
+    let Latency { mean_us, p50_us, p90_us, p99_us, .. } = latency;
+    let mut words = format!(
+        "{} operations in {span_s:.2} s, {ops_per_s:.0} a second\nlatency: mean {mean_us:.1} us, \
+         median {p50_us:.1} us, p90 {p90_us:.1} us, p99 {p99_us:.1} us",
+        report.ops
+    );
+    if report.diverged_ops() > 0 {
+        let diverged = report.diverged_ops();
+        words += &format!("\n{diverged} operations ended otherwise than in the trace");
+    }
+    Report::plain(title(args), words, [row])
+}
+
+/// The title of a report on a trace.
+fn title(args: &Replay) -> String {
+    format!("Replay of {}", args.file.display())
 }

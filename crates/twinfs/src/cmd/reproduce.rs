@@ -8,14 +8,15 @@ use twin_papers::choices::{self, Choice, Fitted};
 use twin_papers::fit::{self, Half};
 use twin_papers::wrong::Found;
 use twin_papers::{self as reproduce, Claim, Judged, Paper, Results, Variation, clc, worth, wrong};
+use twin_report::Report;
 use twin_settings::SettingsError;
 
 use super::files::Page;
+use super::printing::form;
 use super::progress::Progress;
 use super::{Failure, Interrupts, Outcome, say, usage};
 use crate::cli::{Format, Reproduce};
 use crate::input::{Wanted, must_be};
-use crate::rows;
 
 pub(crate) fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     let all = reproduce::claims();
@@ -36,16 +37,20 @@ pub(crate) fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
         let options = "--sensitivity, --cross-validate and --choices print text";
         return Err(usage(format!("{options}: leave --format out")));
     }
-    if args.wrong && args.output.format() == Format::Csv {
+    let has_rows = !matches!(args.output.format(), Format::Csv | Format::Html);
+    if args.wrong && !has_rows {
         return Err(usage("--wrong has no rows: use --format json"));
+    }
+    if args.without.is_some() && args.output.has_page() {
+        return Err(usage("--without has no page: leave --format html out"));
     }
     // What cannot be read is said before minutes of work.
     let measured = args.measured.as_deref().map(measured).transpose()?;
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let page = args.output.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let bar = Progress::share("the claims' runs");
     let told = bar.told();
-    let for_page = args.html.is_some();
+    let for_page = args.output.has_page();
     let result = reproduce::reproduce(&claims, for_page, variation, threads, &told);
     let (judged, results) = result.map_err(|e| e.to_string())?;
     let sensitivity = match args.sensitivity {
@@ -70,7 +75,7 @@ pub(crate) fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     bar.finish();
     say_results(args, &judged, &results, found.as_deref())?;
     let of_logging = |claim: &&Claim| matches!(claim.paper(), Paper::Clc | Paper::Lvc);
-    let ran_present = args.html.is_some() && claims.iter().any(of_logging);
+    let ran_present = for_page && claims.iter().any(of_logging);
     if ran_present && !args.cells && args.output.is_table() {
         say(reproduce::present::text(&results).trim_end())?;
     }
@@ -80,8 +85,12 @@ pub(crate) fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     if args.cross_validate {
         cross_validate(threads)?;
     }
-    if let Some(file) = page_file {
-        file.write(&reproduce::html(&judged, &results, measured.as_ref()))?;
+    if for_page {
+        let text = reproduce::html(&judged, &results, measured.as_ref());
+        page.map_or(Ok(()), |page| page.write(&text))?;
+        if args.output.format() == Format::Html {
+            say(text.trim_end())?;
+        }
     }
     let missed = found.iter().flatten().any(|found| found.missed().next().is_some());
     Ok(if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
@@ -98,16 +107,19 @@ fn say_results(
     found: Option<&[Found]>,
 ) -> Result<(), String> {
     let mut object = reproduce::json(judged);
+    let printed = |report: &Report| say(report.write(form(args.output.format())).trim_end());
     match (found, args.cells) {
         (Some(found), _) if args.output.is_table() => say(wrong::text(found).trim_end()),
         (Some(found), _) => {
             object["wrong"] = wrong::json(found);
             say(object.to_string())
         }
-        (None, true) => rows::print(&args.output, &cells(results), || Ok(clc::csv(results))),
+        // The page is made of more than these.
+        (None, _) if args.output.format() == Format::Html => Ok(()),
+        (None, true) => printed(&Report::plain("", clc::csv(results), cells(results))),
         (None, false) => {
             let checks = object["checks"].as_array().cloned().unwrap_or_default();
-            rows::print(&args.output, &checks, || Ok(reproduce::text(judged)))
+            printed(&Report::plain("", reproduce::text(judged), checks))
         }
     }
 }

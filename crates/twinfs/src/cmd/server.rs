@@ -3,25 +3,19 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
 use twin_lab::Workload;
 use twin_lab::server::{
-    Does, Fit, PRESETS, ServerFigures, ServerFile, fit, fits_in_words, page, preset,
-    simulate_server, table,
+    Does, Fit, PRESETS, ServerFigures, ServerFile, fit, preset, report, simulate_server,
 };
 
-use super::files::Page;
-use super::observed;
 use super::progress::Progress;
-use super::terminal::terminal_width;
 use super::workload::chosen;
-use super::{Failure, Interrupts, Outcome, usage};
-use crate::cli::{Compare, Format};
-use crate::rows;
+use super::{Failure, Interrupts, Outcome, Printer, usage};
+use crate::cli::Compare;
 
 pub(super) fn run(args: &Compare, file: &Path, interrupts: &Interrupts) -> Outcome {
     let server = read(file)?;
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let observing = args.observe.observing().map_err(usage)?;
     let (mut workloads, mut operations, mut is_cut) = (Vec::new(), 0, false);
     for client in &server.clients {
@@ -46,12 +40,8 @@ pub(super) fn run(args: &Compare, file: &Path, interrupts: &Interrupts) -> Outco
     bar.finish();
     let figures = figures.map_err(|error| format!("{}: {error}", file.display()))?;
     let figures = ServerFigures { fits: all_fits(&workloads)?, ..figures };
-    rows::print(&args.output, &objects(args, file, &server, &figures)?, || {
-        Ok(text(args, &server, &figures))
-    })?;
-    if let Some(page_file) = page_file {
-        page_file.write(&page(&file.display().to_string(), &server, &figures))?;
-    }
+    let report = report(&file.display().to_string(), &server, &figures, args.details);
+    printer.print(&report)?;
     let failed = figures.whole.failed;
     if failed > 0 {
         eprintln!(
@@ -91,60 +81,4 @@ fn all_fits(workloads: &[Workload]) -> Result<Vec<Fit>, String> {
         }
     }
     Ok(all)
-}
-
-/// The server as one object; as comma-separated values a line for each part, because the parts differ.
-fn objects(
-    args: &Compare,
-    file: &Path,
-    server: &ServerFile,
-    figures: &ServerFigures,
-) -> Result<Vec<Value>, String> {
-    let of = |value: serde_json::Result<Value>| value.unwrap_or(Value::Null);
-    if args.output.format() != Format::Csv {
-        let mut whole = of(serde_json::to_value(figures));
-        whole["server"] = file.display().to_string().into();
-        whole["about"] = server.about.as_str().into();
-        whole["assumed"] = json!(server.assumed);
-        return Ok(vec![whole]);
-    }
-    let part = |part: &str, value: serde_json::Result<Value>| {
-        let mut value = of(value);
-        value["part"] = part.into();
-        value
-    };
-    let mut all = vec![part("server", serde_json::to_value(&figures.whole))];
-    all.extend(figures.file_systems.iter().map(|f| part("file system", serde_json::to_value(f))));
-    all.extend(figures.disks.iter().map(|disk| part("disk", serde_json::to_value(disk))));
-    all.extend(figures.buses.iter().map(|bus| part("bus", serde_json::to_value(bus))));
-    all.extend(figures.hosts.iter().map(|host| part("host", serde_json::to_value(host))));
-    all.extend(observed::rows(&figures.observed, "part", "observed")?);
-    Ok(all)
-}
-
-fn text(args: &Compare, server: &ServerFile, figures: &ServerFigures) -> String {
-    let width = terminal_width();
-    let mut out = String::new();
-    if !server.about.is_empty() {
-        out += &format!("{}.\n", server.about.trim_end_matches('.'));
-    }
-    if let Some(first) = figures.fits.first() {
-        out += &format!(
-            "Clients stand in for {}, which are not used here: {} (--details).\n",
-            first.stands_for,
-            fits_in_words(&figures.fits)
-        );
-    }
-    let shown = match args.details {
-        true => figures.clone(),
-        false => ServerFigures { fits: Vec::new(), ..figures.clone() },
-    };
-    out += &table(&shown, width);
-    if !figures.observed.is_empty() {
-        out += &format!("\n{}\n", observed::text(&figures.observed, "the server", args.details));
-    }
-    if args.details && !server.assumed.is_empty() {
-        out += &format!("\nAssumed: {}.", server.assumed.join("; "));
-    }
-    out
 }

@@ -5,29 +5,34 @@ use std::process::ExitCode;
 use serde_json::json;
 use twin_fs::{FileSystem, Op, Reply, Request, Settings};
 use twin_host::ImageOptions;
+use twin_report::Report;
 
 use super::image::layout_of;
 use super::opening::{OpenOptions, Opened, open_volume};
 use super::progress::Progress;
-use super::{Outcome, usage};
+use super::{Interrupts, Outcome, Printer, usage};
 use crate::cli::Stat;
-use crate::rows;
 use crate::size::Size;
 use twin_mount::answers::Question;
 use twin_mount::client::MountClient;
 
-pub(crate) fn run(args: &Stat) -> Outcome {
+pub(crate) fn run(args: &Stat, interrupts: &Interrupts) -> Outcome {
     if args.times.is_some() && args.watch.is_none() && !args.observe.is_on() {
         return Err(usage("--count is for --watch and --observe"));
     }
+    let goes_on = args.watch.is_some() || args.observe.is_on();
+    if goes_on && args.times.is_none() && args.output.has_page() {
+        return Err(usage("a page is written at the end: it needs --times"));
+    }
+    let mut printer = Printer::of(&args.output, interrupts)?;
     if args.observe.is_on() {
-        return super::stat_observe::run(args);
+        return super::stat_observe::run(args, printer);
     }
     if let Some(seconds) = args.watch {
-        return super::stat_watch::run(args, seconds);
+        return super::stat_watch::run(args, seconds, printer);
     }
     if args.image.is_dir() {
-        return of_mount(args);
+        return of_mount(args, printer);
     }
     let kind = layout_of(&args.image)?;
     let options = OpenOptions {
@@ -59,23 +64,21 @@ pub(crate) fn run(args: &Stat) -> Outcome {
         "free_inodes": stat.free_inodes,
         "was_unmounted": recovery.is_none(),
     });
-    let words = || {
-        let mut text = String::new();
-        for property in &properties {
-            text += &format!("{:<17}{}\n", property.name, property.value);
-        }
-        let state = match recovery {
-            Some(words) => format!("not unmounted: {words}"),
-            None => "unmounted properly, or nothing to recover".into(),
-        };
-        Ok(format!("{text}state            {state}"))
+    let mut text = String::new();
+    for property in &properties {
+        text += &format!("{:<17}{}\n", property.name, property.value);
+    }
+    text += &match recovery {
+        Some(words) => format!("state            not unmounted: {words}"),
+        None => "state            unmounted properly, or nothing to recover".into(),
     };
-    rows::print(&args.output, &[row], words)?;
+    let title = format!("The volume in {}", args.image.display());
+    printer.print(&Report::plain(title, text, [row]))?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// What is known of a mount: from outside, and from itself if it answers.
-fn of_mount(args: &Stat) -> Outcome {
+fn of_mount(args: &Stat, mut printer: Printer) -> Outcome {
     let dir = &args.image;
     let usage = twin_host::fuse::daemon_usage(dir).map_err(|e| e.to_string())?;
     let space = rustix::fs::statvfs(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
@@ -100,31 +103,30 @@ fn of_mount(args: &Stat) -> Outcome {
         "most_resident_bytes": usage.most_bytes,
         "figures": figures,
     });
-    let words = || {
-        let percent = used as f64 * 100.0 / size.max(1) as f64;
-        let (now, most) = (Size(usage.resident_bytes), Size(usage.most_bytes));
-        let done = figures.as_ref().map_or(String::new(), |figures| {
-            let size = |name: &str| Size(figures[name].as_u64().unwrap_or_default());
-            let cost = figures["write_cost"].as_f64().map_or("-".into(), |c| format!("{c:.2}"));
-            format!(
-                "\noperations       {}\nwritten          {}, {} of it new data; write cost {cost}\n\
-                 dirty            {}",
-                figures["operations"],
-                size("written_bytes"),
-                size("new_data_bytes"),
-                size("dirty_bytes")
-            )
-        });
-        Ok(format!(
-            "mounted by       process {}: {}\nused             {} of {} ({percent:.1}%)\n\
-             inodes           {inodes} used\n\
-             memory           {now} now, {most} at most (`mount --memory` bounds it){done}",
-            usage.pid,
-            usage.command.join(" "),
-            Size(used),
-            Size(size)
-        ))
-    };
-    rows::print(&args.output, &[row], words)?;
+    let percent = used as f64 * 100.0 / size.max(1) as f64;
+    let (now, most) = (Size(usage.resident_bytes), Size(usage.most_bytes));
+    let done = figures.as_ref().map_or(String::new(), |figures| {
+        let size = |name: &str| Size(figures[name].as_u64().unwrap_or_default());
+        let cost = figures["write_cost"].as_f64().map_or("-".into(), |c| format!("{c:.2}"));
+        format!(
+            "\noperations       {}\nwritten          {}, {} of it new data; write cost {cost}\n\
+             dirty            {}",
+            figures["operations"],
+            size("written_bytes"),
+            size("new_data_bytes"),
+            size("dirty_bytes")
+        )
+    });
+    let text = format!(
+        "mounted by       process {}: {}\nused             {} of {} ({percent:.1}%)\n\
+         inodes           {inodes} used\n\
+         memory           {now} now, {most} at most (`mount --memory` bounds it){done}",
+        usage.pid,
+        usage.command.join(" "),
+        Size(used),
+        Size(size)
+    );
+    let title = format!("The mount at {}", dir.display());
+    printer.print(&Report::plain(title, text, [row]))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -8,19 +8,20 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use twin_lab::observe::{Row, table_of};
+use twin_lab::observe::{Row, table};
+use twin_report::rows::csv;
+use twin_report::{Form, Report, value};
 
 use super::terminal::terminal_width;
-use super::{Outcome, say_to_reader, usage};
+use super::{Outcome, Printer, say_to_reader, usage};
 use crate::cli::{Format, Stat};
-use crate::rows::csv_lines;
 use twin_mount::answers::Question;
 use twin_mount::client::MountClient;
 
 /// The interval if none is given.
 const EVERY_NS: u64 = 10 * twin_rt::SECS;
 
-pub(super) fn run(args: &Stat) -> Outcome {
+pub(super) fn run(args: &Stat, mut printer: Printer) -> Outcome {
     let dir = args.image.display();
     let Some(observing) = args.observe.observing(EVERY_NS).map_err(usage)? else {
         return Err("no observer is named".into());
@@ -30,21 +31,27 @@ pub(super) fn run(args: &Stat) -> Outcome {
     })?;
     let names = observing.names.iter().map(|name| (*name).to_owned()).collect();
     let (begun, _) = mount.ask(Question::Observe { names, every_ns: observing.every_ns })?;
-    let mut printer = Printer { format: args.output.format(), has_names: false };
-    if !printer.unseen(&begun["unseen"])? {
+    let title = format!("Observed of the mount at {dir}");
+    let (format, page) = (args.output.format(), Report::new(title));
+    let mut lines = Lines { format, has_names: false, page };
+    if !lines.unseen(&begun["unseen"])? {
         return Ok(ExitCode::SUCCESS);
     }
     let mut left = args.times.unwrap_or(u64::MAX);
     while left > 0 {
         pause(observing.every_ns);
-        let Ok(answer) = mount.ask(Question::Intervals) else { return Ok(ExitCode::SUCCESS) };
-        if !printer.rows(&rows_of(answer)?)? {
+        let Ok(answer) = mount.ask(Question::Intervals) else { break };
+        if !lines.rows(&rows_of(answer)?)? {
             return Ok(ExitCode::SUCCESS);
         }
         left -= 1;
     }
     if let Ok(answer) = mount.ask(Question::Observed) {
-        printer.rows(&rows_of(answer)?)?;
+        lines.rows(&rows_of(answer)?)?;
+    }
+    match format {
+        Format::Html => printer.print(&lines.page)?,
+        _ => printer.write_page(&lines.page)?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -55,20 +62,26 @@ fn rows_of((mut answer, _): (Value, Vec<u8>)) -> Result<Vec<Row>, String> {
 }
 
 /// Prints what a mount tells.
-struct Printer {
+struct Lines {
     format: Format,
     has_names: bool,
+    /// All that was told, for a page at the end.
+    page: Report,
 }
 
-impl Printer {
+impl Lines {
     /// Prints what is not seen. Returns false if the reader has gone.
-    fn unseen(&self, all: &Value) -> Result<bool, String> {
+    fn unseen(&mut self, all: &Value) -> Result<bool, String> {
         for one in all.as_array().into_iter().flatten() {
             let text = |name: &str| one[name].as_str().unwrap_or_default();
             let line = format!("{}: not on a mount: {}", text("observer"), text("why"));
             let goes_on = match self.format {
                 Format::Table => say_to_reader(line)?,
                 Format::Json => say_to_reader(json!({ "unseen": one }))?,
+                Format::Html => {
+                    self.page.add(line);
+                    true
+                }
                 // Rows have no place for it.
                 Format::Csv => {
                     eprintln!("{line}");
@@ -84,14 +97,21 @@ impl Printer {
 
     /// Prints rows: of one or more intervals, or of the whole. Returns false if the reader has gone.
     fn rows(&mut self, rows: &[Row]) -> Result<bool, String> {
+        add(&mut self.page, rows);
         let text = match self.format {
-            Format::Table => words(rows),
+            Format::Table => {
+                let mut report = Report::new("");
+                add(&mut report, rows);
+                format!("{}\n", report.write(Form::Terminal(terminal_width())))
+            }
+            Format::Html => String::new(),
             Format::Json => {
-                let all: Result<Vec<String>, _> = rows.iter().map(serde_json::to_string).collect();
-                all.map_err(|error| error.to_string())?.join("\n")
+                let lines: Vec<String> = rows.iter().map(|row| value(row).to_string()).collect();
+                lines.join("\n")
             }
             Format::Csv => {
-                let text = csv_lines(rows, !self.has_names)?;
+                let rows: Vec<Value> = rows.iter().map(value).collect();
+                let text = csv(&rows, !self.has_names);
                 self.has_names |= !text.is_empty();
                 text.trim_end().to_owned()
             }
@@ -100,18 +120,19 @@ impl Printer {
     }
 }
 
-/// A table under a line that says of when it is.
-fn words(rows: &[Row]) -> String {
-    let mut text = String::new();
+/// Adds a table for each interval under a line that says of when it is.
+fn add(report: &mut Report, rows: &[Row]) {
     for group in rows.chunk_by(|a, b| (a.from_s(), a.to_s()) == (b.from_s(), b.to_s())) {
-        let head = match group.first() {
+        report.add(match group.first() {
             Some(row) if row.is_of_run() => format!("All {:.1} s", row.to_s()),
             Some(row) => format!("{:.1} s to {:.1} s", row.from_s(), row.to_s()),
             None => continue,
-        };
-        text += &format!("{head}\n{}\n", table_of(group, false, terminal_width()));
+        });
+        report.add(table(group, false));
     }
-    if text.is_empty() { "Nothing that was observed happened.\n".into() } else { text }
+    if rows.is_empty() {
+        report.add("Nothing that was observed happened.");
+    }
 }
 
 /// Waits outside of any runtime.

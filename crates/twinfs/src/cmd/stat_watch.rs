@@ -8,14 +8,16 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 use twin_fs::write_cost;
+use twin_report::Report;
+use twin_report::rows::csv;
 
-use super::{Outcome, say_to_reader};
+use super::{Outcome, Printer, say_to_reader};
 use crate::cli::{Format, Stat};
 use crate::size::Size;
 use twin_mount::answers::Question;
 use twin_mount::client::MountClient;
 
-pub(super) fn run(args: &Stat, seconds: u32) -> Outcome {
+pub(super) fn run(args: &Stat, seconds: u32, mut printer: Printer) -> Outcome {
     let dir = args.image.display();
     let mount = MountClient::at(&args.image)?.ok_or_else(|| {
         format!("{dir}: --watch is for a mount, and no volume of twinfs is mounted there")
@@ -23,36 +25,32 @@ pub(super) fn run(args: &Stat, seconds: u32) -> Outcome {
     let (mut before, _) = mount.ask(Question::Figures)?;
     let mut left = args.times.unwrap_or(u64::MAX);
     let mut is_first = true;
+    let mut lines = Vec::new();
     while left > 0 {
         pause(seconds);
         let Ok((now, _)) = mount.ask(Question::Figures) else { break };
         let row = since(&before, &now);
+        lines.extend(args.output.has_page().then(|| words(&row)));
         let text = match args.output.format() {
             Format::Table => words(&row),
             Format::Json => row.to_string(),
-            Format::Csv => csv(&row, is_first),
+            Format::Csv => csv(&[row], is_first).trim_end().to_owned(),
+            Format::Html => String::new(),
         };
-        if !say_to_reader(text)? {
+        if !text.is_empty() && !say_to_reader(text)? {
             break;
         }
         (before, is_first, left) = (now, false, left - 1);
     }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// A line of comma-separated values, under one of names if it is the first.
-fn csv(row: &Value, is_first: bool) -> String {
-    let text = |value: &Value| match value {
-        Value::Null => String::new(),
-        value => value.to_string(),
-    };
-    let cells = row.as_object().into_iter().flatten();
-    let (names, values): (Vec<&str>, Vec<String>) =
-        cells.map(|(name, value)| (name.as_str(), text(value))).unzip();
-    match is_first {
-        true => format!("{}\n{}", names.join(","), values.join(",")),
-        false => values.join(","),
+    if args.output.has_page() {
+        let title = format!("The mount at {dir}, every {seconds} s");
+        let report = Report::plain(title, lines.join("\n"), [(); 0]);
+        match args.output.format() {
+            Format::Html => printer.print(&report)?,
+            _ => printer.write_page(&report)?,
+        }
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What a mount has done between two answers.

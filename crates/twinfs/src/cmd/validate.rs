@@ -9,9 +9,8 @@ use twin_real::calibrate::{text_of, today, write};
 use twin_real::validate::{Report, Validation, loads, run_own, validate};
 
 use super::compare::machine_file;
-use super::{Interrupts, Outcome, runner, say, usage};
+use super::{Interrupts, Outcome, Printer, runner, say, usage};
 use crate::cli::Validate;
-use crate::rows;
 
 pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
     if let Some(name) = &args.load {
@@ -27,6 +26,7 @@ pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
     if !args.dir.is_dir() {
         return Err(format!("{} is no directory", args.dir.display()).into());
     }
+    let mut printer = Printer::of(&args.output, interrupts)?;
     // Now, not after the first workload.
     if let Some(dir) = &args.keep {
         std::fs::create_dir_all(dir).map_err(|e| format!("{}: {e}", dir.display()))?;
@@ -36,7 +36,8 @@ pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
     let (dir, keep) = (&*args.dir, args.keep.as_deref());
     let validation = Validation { dir, loads: &loads, runs: args.runs, keep, machine };
     let report = validate(&runner(interrupts)?, validation)?;
-    rows::print(&args.output, &report.rows(), || Ok(report.text()))?;
+    let title = "Simulations of this machine beside it";
+    printer.print(&twin_report::Report::plain(title, report.text(), report.rows()))?;
     if let Some((new, path)) = new.zip(args.save_machine.as_ref()) {
         write(new, &report.machine, path)?;
     }

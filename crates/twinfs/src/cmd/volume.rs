@@ -6,17 +6,14 @@ use std::sync::Arc;
 
 use twin_clean::volume::workload;
 use twin_clean::{placement, victim};
-use twin_lab::study_page;
 use twin_lab::volume::{
-    Input, Row, Study, every, full_table, gaps, list, markdown, read_trace, rivals, run_all, table,
+    Input, Study, every, full_table, gaps, list, markdown, read_trace, report, rivals, run_all,
 };
 use twin_trace::Reading;
 
-use super::files::Page;
 use super::progress::Progress;
-use super::terminal::terminal_width;
 use super::time::real_clock;
-use super::{Failure, Interrupts, Outcome, reading, say, usage};
+use super::{Failure, Interrupts, Outcome, Printer, reading, say, usage};
 use crate::cli::Volume;
 use crate::input::{Wanted, must_be};
 
@@ -43,7 +40,7 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
         open_segments: args.open_segments,
     };
     let runs = study.runs().map_err(usage)?;
-    let page_file = args.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let writes = runs.iter().map(|(_, run)| run.writes()).sum();
     let bar = Progress::of("blocks written", writes);
     let clock = real_clock();
@@ -52,23 +49,24 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
     let rows = run_all(&runs, threads, &|written| bar.inc(written));
     let seconds = clock();
     bar.finish();
-    if let Some(file) = page_file {
-        file.write(&study_page(&rows))?;
-    }
+    let mut report = report(&rows);
+    // With several shares of garbage the name of a workload has the share behind it.
+    let is_of = |name: &str, workload: &str| {
+        let rest = workload.strip_prefix(name);
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(" at "))
+    };
+    report.change_json(|row| {
+        let workload = row["workload"].as_str().unwrap_or_default();
+        let read = readings.iter().find(|(name, _)| is_of(name, workload));
+        if let Some((_, reading)) = read {
+            reading::add_to(row, reading);
+        }
+    });
     match (args.rivals, args.markdown) {
-        (true, _) => say(gaps(&rows))?,
-        (_, true) => say(markdown(&rows))?,
-        _ => {
-            // With several shares of garbage the name of a workload has the share behind it.
-            let is_of = |name: &str, row: &Row| {
-                row.workload
-                    .strip_prefix(name)
-                    .is_some_and(|rest| rest.is_empty() || rest.starts_with(" at "))
-            };
-            let reading_of = |row: &Row| {
-                readings.iter().find(|(name, _)| is_of(name, row)).map(|(_, reading)| reading)
-            };
-            reading::print(&args.output, &rows, reading_of, || Ok(table(&rows, terminal_width())))?;
+        (false, false) => printer.print(&report)?,
+        (is_of_gaps, _) => {
+            printer.write_page(&report)?;
+            say(if is_of_gaps { gaps(&rows) } else { markdown(&rows) })?;
         }
     }
     if args.speed {

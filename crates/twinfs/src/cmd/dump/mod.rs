@@ -13,16 +13,26 @@ use twin_disk::BlockDevice;
 use twin_fs::LayoutKind;
 use twin_fs::dump::{Request, Sink};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions};
+use twin_report::Report;
 
 use super::image::layout_of;
-use super::{Outcome, usage};
+use super::{Interrupts, Outcome, Printer, usage};
 use crate::cli::{Dump, Format};
 
-pub(crate) fn run(args: &Dump) -> Outcome {
+pub(crate) fn run(args: &Dump, interrupts: &Interrupts) -> Outcome {
+    let mut printer = Printer::of(&args.output, interrupts)?;
     let kind = layout_of(&args.image)?;
     let request = Request::parse(kind.structures(), &args.what, args.which.as_deref())
         .map_err(|why| usage(format!("{}, {}: {why}", args.image.display(), kind.noun())))?;
     let request = Request { unrecovered: args.unrecovered, ..request };
+    if args.output.has_page() {
+        let (report, is_good) = as_page(args, kind, &request)?;
+        if args.output.format() == Format::Html {
+            printer.print(&report)?;
+            return Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE });
+        }
+        printer.write_page(&report)?;
+    }
     let out = std::io::BufWriter::new(std::io::stdout().lock());
     let problems = match args.output.format() {
         Format::Json => {
@@ -35,7 +45,7 @@ pub(crate) fn run(args: &Dump) -> Outcome {
             run_into(kind, &args.image, &request, &mut sink)?;
             sink.finish().map(|()| sink.problems())
         }
-        Format::Table => {
+        Format::Table | Format::Html => {
             let mut sink = text::Text::new(out, std::io::stderr());
             run_into(kind, &args.image, &request, &mut sink)?;
             sink.finish().map(|()| sink.problems())
@@ -48,6 +58,22 @@ pub(crate) fn run(args: &Dump) -> Outcome {
         Err(error) if error.kind() == std::io::ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
         Err(error) => Err(format!("standard output: {error}").into()),
     }
+}
+
+/// A dump as a page, with the text for people in it; and whether it has no problems.
+fn as_page(
+    args: &Dump,
+    kind: &dyn LayoutKind,
+    request: &Request,
+) -> Result<(Report, bool), String> {
+    let mut text = Vec::new();
+    let mut sink = text::Text::new(&mut text, std::io::stderr());
+    run_into(kind, &args.image, request, &mut sink)?;
+    sink.finish().map_err(|error| error.to_string())?;
+    let problems = sink.problems();
+    let title = format!("{} of {}", args.what, args.image.display());
+    let text = String::from_utf8_lossy(&text).into_owned();
+    Ok((Report::plain(title, text, [(); 0]), problems == 0))
 }
 
 fn run_into(

@@ -1,57 +1,26 @@
-//! Results as rows: one way to print them for every command.
+//! Rows for programs: JSON, and comma-separated values (RFC 4180, by the crate `csv`).
 //!
-//! Contract: a result is a list of rows, each a struct or a map with named members that is serialized. As
-//! JSON it is an array with an object a row, whole. As comma-separated values (RFC 4180, by the crate
-//! `csv`) it has a line of names and a line a row: members of inner objects are named
-//! `outer_inner`, pairs of a name and a number `outer_name`, and other lists are left out, because they do
-//! not fit into a line. Both have plain numbers; units are in the names. A member that a row lacks is
-//! empty. What people read is up to the command.
+//! Contract: a row is an object with named members. Comma-separated values have a line of names and a
+//! line a row: members of inner objects are named `outer_inner`, pairs of a name and a number
+//! `outer_name`, and other lists are left out, because they do not fit into a line. Both forms have
+//! plain numbers; units are in the names. A member that a row lacks is empty.
 
-use serde::Serialize;
 use serde_json::Value;
 
-use crate::cli::{Format, Output};
-use crate::cmd::say;
-
-/// Prints rows in the form that was asked for; `table` makes the one for people.
-///
-/// # Errors
-/// If standard output fails, or `table` does.
-pub(crate) fn print<T: Serialize>(
-    output: &Output,
-    rows: &[T],
-    table: impl FnOnce() -> Result<String, String>,
-) -> Result<(), String> {
-    let text = match output.format() {
-        Format::Table => table()?,
-        Format::Json => serde_json::to_string_pretty(rows).map_err(|error| error.to_string())?,
-        Format::Csv => csv(rows)?,
-    };
-    // Nothing is no line of its own.
-    if text.is_empty() { Ok(()) } else { say(text.trim_end()) }
+/// A value as JSON, in lines.
+pub(crate) fn json(value: &Value) -> String {
+    // A value that was made of members is always one.
+    serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
-/// Rows as comma-separated values, with the line of names if `names`: for output that goes on.
-///
-/// # Errors
-/// If a row cannot be converted.
-pub(crate) fn csv_lines<T: Serialize>(rows: &[T], names: bool) -> Result<String, String> {
-    let text = csv(rows)?;
-    match names {
-        true => Ok(text),
-        // Names have no line ends in them.
-        false => Ok(text.split_once('\n').map_or(String::new(), |(_, rest)| rest.to_owned())),
-    }
-}
-
-/// The rows as comma-separated values.
-fn csv<T: Serialize>(rows: &[T]) -> Result<String, String> {
+/// The rows as comma-separated values, with the line of names if `named`; output that goes on has it
+/// once.
+pub fn csv(rows: &[Value], named: bool) -> String {
     let mut names: Vec<String> = Vec::new();
     let mut flat = Vec::with_capacity(rows.len());
     for row in rows {
-        let value = serde_json::to_value(row).map_err(|error| error.to_string())?;
         let mut cells = Vec::new();
-        flatten("", &value, &mut cells);
+        flatten("", row, &mut cells);
         for (name, _) in &cells {
             if !names.contains(name) {
                 names.push(name.clone());
@@ -59,15 +28,22 @@ fn csv<T: Serialize>(rows: &[T]) -> Result<String, String> {
         }
         flat.push(cells);
     }
-    records(&names, &flat).map_err(|error| error.to_string())
+    // Memory takes all that is written to it.
+    records(&names, &flat, named).unwrap_or_default()
 }
 
-fn records(names: &[String], rows: &[Vec<(String, String)>]) -> Result<String, csv::Error> {
+fn records(
+    names: &[String],
+    rows: &[Vec<(String, String)>],
+    named: bool,
+) -> Result<String, csv::Error> {
     if names.is_empty() {
         return Ok(String::new());
     }
     let mut writer = csv::Writer::from_writer(Vec::new());
-    writer.write_record(names)?;
+    if named {
+        writer.write_record(names)?;
+    }
     for row in rows {
         let cell = |name| row.iter().find(|(own, _)| own == name).map_or("", |(_, cell)| cell);
         writer.write_record(names.iter().map(cell))?;
@@ -124,13 +100,14 @@ mod tests {
         })];
         let expected = "config,latency_p50_us,latency_p99_us,time_s_seek,time_s_bus,rank,same\n\
                         \"lfs:cache=8M,disk=\"\"x\"\"\",1.5,20,0.25,1,,true\n";
-        assert_eq!(csv(&rows).unwrap(), expected);
+        assert_eq!(csv(&rows, true), expected);
     }
 
     #[test]
     fn a_row_without_a_member_has_an_empty_cell() {
         let rows = [json!({ "a": 1 }), json!({ "b": "two\nlines", "a": 3 })];
-        assert_eq!(csv(&rows).unwrap(), "a,b\n1,\n3,\"two\nlines\"\n");
-        assert_eq!(csv::<Value>(&[]).unwrap(), "");
+        assert_eq!(csv(&rows, true), "a,b\n1,\n3,\"two\nlines\"\n");
+        assert_eq!(csv(&rows, false), "1,\n3,\"two\nlines\"\n");
+        assert_eq!(csv(&[], true), "");
     }
 }

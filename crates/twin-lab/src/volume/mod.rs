@@ -1,6 +1,8 @@
 //! Studies of bare volumes: all combinations of policies, workloads and seeds, one run a thread,
 //! with the results in order and the same as on one thread.
 
+mod report;
+
 use std::io::Read;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,10 +13,11 @@ use twin_clean::volume::trace::{Builder, Trace};
 use twin_clean::volume::workload::Workload;
 use twin_clean::volume::{Totals, VolumeGeometry};
 use twin_clean::{placement, victim};
-use twin_report::columns::in_width;
 use twin_settings::help_of;
 use twin_trace::Reading;
 use twin_trace::block::{self, BlockOp};
+
+pub use report::{gaps, markdown, report};
 
 /// The parameters of a study: every workload with every placement policy, victim policy and seed.
 #[derive(Clone, Debug)]
@@ -221,108 +224,6 @@ pub fn read_trace(
     Ok((trace, source.reading()))
 }
 
-/// Names of a placement and a victim policy.
-type Names<'a> = (&'a str, &'a str);
-
-/// Medians over seeds: for each pair of policies, in order, one for each workload, in order.
-struct Medians<'a> {
-    workloads: Vec<&'a str>,
-    rows: Vec<(Names<'a>, Vec<Option<f64>>)>,
-}
-
-impl<'a> Medians<'a> {
-    fn of(rows: &'a [Row]) -> Medians<'a> {
-        let mut workloads: Vec<&str> = Vec::new();
-        let mut found: Vec<(Names<'_>, Vec<Vec<f64>>)> = Vec::new();
-        for row in rows {
-            let policies = (row.placement, row.victim);
-            let at = workloads.iter().position(|name| *name == row.workload);
-            let at = at.unwrap_or_else(|| {
-                workloads.push(&row.workload);
-                workloads.len() - 1
-            });
-            let of = found.iter().position(|(pair, _)| *pair == policies).unwrap_or_else(|| {
-                found.push((policies, Vec::new()));
-                found.len() - 1
-            });
-            let cells = &mut found[of].1;
-            cells.resize(cells.len().max(at + 1), Vec::new());
-            cells[at].push(row.write_amplification);
-        }
-        let median = |mut found: Vec<f64>| {
-            found.sort_by(f64::total_cmp);
-            found.get(found.len() / 2).copied()
-        };
-        let rows = found.into_iter().map(|(pair, mut cells)| {
-            cells.resize(workloads.len(), Vec::new());
-            (pair, cells.into_iter().map(median).collect())
-        });
-        Medians { rows: rows.collect(), workloads }
-    }
-}
-
-/// Medians over seeds: a row for each pair of policies, a column for each workload; those that do not
-/// fit into `width` characters in tables below.
-pub fn table(rows: &[Row], width: Option<u16>) -> String {
-    let medians = Medians::of(rows);
-    let header = ["placement", "victim"].iter().chain(&medians.workloads);
-    let header: Vec<String> = header.map(|name| String::from(*name)).collect();
-    let mut lines = Vec::new();
-    for ((placement, victim), cells) in medians.rows {
-        let cells =
-            cells.into_iter().map(|wa| wa.map_or_else(String::new, |wa| format!("{wa:.3}")));
-        lines.push([placement, victim].map(String::from).into_iter().chain(cells).collect());
-    }
-    in_width(&header, &lines, 2, width)
-}
-
-/// The same in Markdown, for documents, with the geometric mean over the workloads.
-pub fn markdown(rows: &[Row]) -> String {
-    let medians = Medians::of(rows);
-    let mut text = String::from("| placement | victim |");
-    for workload in &medians.workloads {
-        text += &format!(" {workload} |");
-    }
-    text += " geometric mean |\n|---|---|";
-    text += &"---|".repeat(medians.workloads.len() + 1);
-    for ((placement, victim), cells) in medians.rows {
-        text += &format!("\n| {placement} | {victim} |");
-        let known: Vec<f64> = cells.iter().copied().flatten().collect();
-        for cell in &cells {
-            text += &cell.map_or_else(|| " |".to_owned(), |wa| format!(" {wa:.3} |"));
-        }
-        let mean = known.iter().map(|wa| wa.ln()).sum::<f64>() / known.len().max(1) as f64;
-        text += &format!(" {:.3} |", mean.exp());
-    }
-    text
-}
-
-/// What our own policies lack to the best other pair, in Markdown: for each workload the best other
-/// pair, its write amplification, ours and the ratio, then the geometric mean of the ratios. The
-/// rows are those of [`rivals`]; figures are medians over seeds.
-pub fn gaps(rows: &[Row]) -> String {
-    let medians = Medians::of(rows);
-    let mut text = String::from(
-        "| workload | best other placement | victim | its amplification | ours | ratio |\n\
-         |---|---|---|---|---|---|",
-    );
-    let Some(((_, ours), others)) = medians.rows.split_first() else { return text };
-    let mut ratios = Vec::new();
-    for (at, workload) in medians.workloads.iter().enumerate() {
-        let known = others.iter().filter_map(|(names, cells)| Some((*names, cells[at]?)));
-        let best = known.min_by(|a, b| a.1.total_cmp(&b.1));
-        let (Some(((placement, victim), best)), Some(ours)) = (best, ours[at]) else { continue };
-        let ratio = ours / best;
-        text += &format!(
-            "\n| {workload} | {placement} | {victim} | {best:.3} | {ours:.3} | {ratio:.3} |"
-        );
-        ratios.push(ratio);
-    }
-    let count = ratios.len().max(1) as f64;
-    let mean = (ratios.iter().map(|ratio| ratio.ln()).sum::<f64>() / count).exp();
-    text + &format!("\n| geometric mean | | | | | {mean:.3} |")
-}
-
 /// All policies, workloads and trace formats, each with its rule.
 pub fn list() -> String {
     let mut text = String::from("Placement policies (--placement), bits of memory a block:\n");
@@ -353,38 +254,6 @@ pub fn list() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn row(workload: &str, placement: &'static str, write_amplification: f64) -> Row {
-        Row {
-            workload: workload.into(),
-            exponent: None,
-            placement,
-            victim: "v",
-            seed: 1,
-            blocks: 1,
-            segment_blocks: 1,
-            user_writes: 1,
-            cleaner_writes: 1,
-            victims: 1,
-            write_amplification,
-        }
-    }
-
-    #[test]
-    fn the_gap_is_measured_to_the_best_other_pair_of_each_workload() {
-        let rows = [
-            row("a", "ours", 2.2),
-            row("a", "b", 2.0),
-            row("a", "c", 3.0),
-            row("z", "ours", 1.0),
-            row("z", "b", 1.5),
-            row("z", "c", 1.1),
-        ];
-        let found = gaps(&rows);
-        assert!(found.contains("| a | b | v | 2.000 | 2.200 | 1.100 |"), "{found}");
-        assert!(found.contains("| z | c | v | 1.100 | 1.000 | 0.909 |"), "{found}");
-        assert!(found.ends_with("| geometric mean | | | | | 1.000 |"), "{found}");
-    }
 
     #[test]
     fn rivals_do_not_know_the_future_and_ours_comes_first() {

@@ -1,20 +1,21 @@
 //! The settings of several configurations side by side, and short names that tell them apart.
 
-use comfy_table::{Table, presets};
+use twin_report::table::Cell;
+use twin_report::{Part, Table};
 
 use crate::config::Config;
 
 /// The resolved settings of configurations.
-pub(crate) struct Settings {
-    /// A row for each key whose values differ: the key, and a value for each configuration. The
-    /// first row has the names of the configurations. A layout that lacks a key has `-`.
-    pub(crate) differing: Vec<Vec<String>>,
+struct Settings {
+    /// A row for each key whose values differ, with a value for each configuration. A layout that lacks
+    /// a key has `-`.
+    differing: Table,
     /// The settings that all have, as `key=value` with spaces between them.
-    pub(crate) common: String,
+    common: String,
 }
 
 impl Settings {
-    pub(crate) fn of(configs: &[&Config]) -> Settings {
+    fn of(configs: &[&Config]) -> Settings {
         let resolved: Vec<_> = configs.iter().map(|config| config.resolved()).collect();
         let mut keys: Vec<&'static str> = Vec::new();
         for (key, _) in resolved.iter().flatten() {
@@ -23,7 +24,7 @@ impl Settings {
             }
         }
         let names = configs.iter().map(|config| config.name.clone());
-        let mut differing = vec![std::iter::once(String::new()).chain(names).collect()];
+        let mut differing = Table::new(std::iter::once(String::new()).chain(names), 1);
         let mut common = Vec::new();
         for key in keys {
             let value = |all: &Vec<(&'static str, String)>| {
@@ -34,43 +35,25 @@ impl Settings {
             if values.windows(2).all(|pair| pair[0] == pair[1]) {
                 common.push(format!("{key}={}", values[0]));
             } else {
-                differing.push(std::iter::once(key.to_string()).chain(values).collect());
+                differing.push(
+                    std::iter::once(key.into()).chain(values.into_iter().map(Cell::from)).collect(),
+                );
             }
         }
         Settings { differing, common: common.join(" ") }
     }
 }
 
-/// All settings that configurations resolve to, for the terminal: those that differ in a table, the
-/// others in lines of at most `width` characters.
-pub fn settings(configs: &[&Config], width: Option<u16>) -> String {
+/// All settings that configurations resolve to: those that differ in a table, the others told once.
+pub fn settings(configs: &[&Config]) -> Vec<Part> {
     let Settings { differing, common } = Settings::of(configs);
-    let mut text = String::new();
-    if differing.len() > 1 {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED);
-        if let Some(width) = width {
-            table.set_width(width);
-            table.set_content_arrangement(comfy_table::ContentArrangement::Dynamic);
-        }
-        table.set_header(&differing[0]);
-        table.add_rows(&differing[1..]);
-        text += &format!("settings that differ:\n{table}\nthe same for all:");
-    } else {
-        text += "settings:";
+    let title = if differing.is_empty() { "Settings:" } else { "The same for all:" };
+    let mut parts: Vec<Part> = Vec::new();
+    if !differing.is_empty() {
+        parts.extend(["Settings that differ:".into(), differing.into()]);
     }
-    let room = width.map_or(usize::MAX, usize::from);
-    let mut used = usize::MAX;
-    for setting in common.split(' ') {
-        if used.saturating_add(1 + setting.len()) > room || used == usize::MAX {
-            text += &format!("\n  {setting}");
-            used = 2 + setting.len();
-        } else {
-            text += &format!(" {setting}");
-            used += 1 + setting.len();
-        }
-    }
-    text
+    parts.extend([title.into(), Part::Words(common)]);
+    parts
 }
 
 /// Short names of configurations, without the settings that all have. Where these are not unique,
@@ -101,21 +84,27 @@ pub fn labels(names: &[&str]) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use twin_report::{Form, Report};
 
     #[test]
     fn settings_that_differ_are_in_the_table_and_the_others_are_told_once() {
         let parse = |text| Config::parse(text).unwrap();
         let (a, b) = (parse("lfs:cache=8M,size=64M"), parse("ffs:size=64M"));
-        let found = Settings::of(&[&a, &b]);
-        let row = |key: &str| found.differing.iter().find(|row| row[0] == key);
-        assert_eq!(row("cache").unwrap()[1..], ["8M", "64M"]);
-        assert_eq!(row("segment").unwrap()[2], "-", "one layout has no segments");
-        assert!(row("size").is_none() && found.common.contains("size=64M"));
-        let keys = found.differing.len() - 1 + found.common.split(' ').count();
-        assert!(keys > a.resolved().len(), "{keys}");
-        let text = settings(&[&a, &b], Some(80));
+        let text_of = |configs: &[&Config]| {
+            let mut report = Report::new("");
+            settings(configs).into_iter().for_each(|part| report.add(part));
+            report.write(Form::Terminal(Some(80)))
+        };
+        let text = text_of(&[&a, &b]);
+        let row = |key: &str| {
+            let row = text.lines().find(|line| line.starts_with(&format!("│ {key} ")));
+            row.map(|row| row.split_whitespace().filter(|word| word.is_ascii()))
+        };
+        assert_eq!(row("cache").unwrap().collect::<Vec<_>>()[1..], ["8M", "64M"]);
+        assert_eq!(row("segment").unwrap().last(), Some("-"), "one layout has no segments");
+        assert!(row("size").is_none() && text.contains("size=64M"));
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-        assert!(settings(&[&a], None).starts_with("settings:\n  disk=disk-7200 "));
+        assert!(text_of(&[&a]).starts_with("Settings:\n  disk=disk-7200 "));
     }
 
     #[test]

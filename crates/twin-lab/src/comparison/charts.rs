@@ -2,27 +2,38 @@
 
 use twin_fs::{RegionState, SpaceMap};
 
-use super::Run;
+use super::wait_us;
 use crate::figures::{Figures, Moment, WAITING};
 use crate::history::{History, LogAtEnd};
-use crate::table::wait_us;
+use crate::seeds::Seeded;
 use crate::verdict::{MeasureEntry, spread_of, text_of, value_of};
+use twin_report::Part;
 use twin_report::draw::{
     self, BLUE, Bar, Chart, Colour, Distribution, GREY, Group, Line, Span, Stack, bars,
-    distribution, histogram, map, part, stacks, swatch,
+    distribution, histogram, map, part, stacks,
 };
 use twin_report::markup::{charts, escape};
 use twin_report::units::duration;
 
 /// A run with its appearance.
 pub(super) struct Shown<'a> {
-    pub(super) run: &'a Run,
+    pub(super) run: &'a Seeded,
     /// Its name on the page.
     pub(super) label: String,
     pub(super) colour: Colour,
 }
 
 impl Shown<'_> {
+    /// Its name, and the one on the page if that is shorter.
+    pub(super) fn name(&self) -> (Colour, String, String) {
+        let name = &self.run.figures.config;
+        let remark = match self.label == *name {
+            true => String::new(),
+            false => format!("shown as {}", self.label),
+        };
+        (self.colour, name.clone(), remark)
+    }
+
     fn line(&self, points: Vec<(f64, f64)>) -> Line {
         Line { name: self.label.clone(), colour: self.colour, paper: false, points }
     }
@@ -174,8 +185,8 @@ pub(super) fn over_time(shown: &[Shown<'_>]) -> Vec<String> {
 }
 
 /// The volumes at the end: a map for each, and the charts of logs.
-pub(super) fn volumes(shown: &[Shown<'_>]) -> String {
-    let mut out = String::new();
+pub(super) fn volumes(shown: &[Shown<'_>]) -> Vec<Part> {
+    let mut parts = Vec::new();
     for one in shown {
         let history = &one.run.history;
         let mut drawings = Vec::new();
@@ -184,11 +195,10 @@ pub(super) fn volumes(shown: &[Shown<'_>]) -> String {
         }
         drawings.extend(log_charts(history, one.colour));
         if !drawings.is_empty() {
-            let name = escape(&one.label);
-            out += &format!("<h3>{}{name}</h3>{}", swatch(one.colour), charts(&drawings));
+            parts.extend([Part::Heading(Some(one.colour), one.label.clone()), drawings.into()]);
         }
     }
-    out
+    parts
 }
 
 /// The map of a volume.

@@ -1,12 +1,10 @@
-//! Figures as tables for the terminal: a summary with a row for each run, and all figures with a
-//! column for each run.
-
-use comfy_table::{Table, presets};
+//! Figures as tables: a summary with a row for each run, and all figures with a column for each run.
 
 use crate::figures::{BusFigures, Figures, Latency, NetworkFigures, WAITING, WearFigures};
 use crate::verdict::{MEASURES, MeasureEntry, by_place, text_of};
-use twin_report::columns::{FRAME, right_aligned};
+use twin_report::table::Cell;
 use twin_report::units::{duration, mib};
+use twin_report::{Table, cells};
 
 /// Number of failed operations, and of all operations.
 fn failures(figures: &Figures) -> String {
@@ -42,41 +40,6 @@ fn clients_ended(figures: &Figures) -> String {
         s => format!("{} later", duration(s * 1e6)),
     };
     format!("{}\nat most {}", told(late.median_s), told(late.max_s))
-}
-
-/// All figures of all runs: a column for each run. Columns that do not fit into `width` characters
-/// go to further tables below.
-pub fn table(all: &[Figures], width: Option<u16>) -> String {
-    // Runs with failed operations are listed after those that can be compared.
-    let (sound, failed): (Vec<_>, Vec<_>) = all.iter().partition(|figures| figures.failed == 0);
-    let rows = rows(&[sound, failed].concat());
-    let most = |column: usize| {
-        let lines = rows.iter().flat_map(|row| row[column].lines());
-        lines.map(|line| line.chars().count()).max().unwrap_or(0) + FRAME
-    };
-    let (columns, room) = (rows[0].len(), width.map_or(usize::MAX, usize::from));
-    let mut tables: Vec<Vec<usize>> = Vec::new();
-    let mut used = 0;
-    for column in 1..columns {
-        if tables.is_empty() || used + most(column) > room {
-            tables.push(Vec::new());
-            used = most(0) + 1;
-        }
-        used += most(column);
-        if let Some(table) = tables.last_mut() {
-            table.push(column);
-        }
-    }
-    let one = |columns: &Vec<usize>| {
-        let mut table = Table::new();
-        table.load_style(presets::UTF8_FULL_CONDENSED);
-        let pick = |row: &Vec<String>| -> Vec<String> {
-            [0].iter().chain(columns).map(|&column| row[column].clone()).collect()
-        };
-        table.add_rows(rows.iter().map(pick));
-        right_aligned(table, 1)
-    };
-    tables.iter().map(one).collect::<Vec<_>>().join("\n")
 }
 
 /// The value of a measure, with its range if there are several seeds.
@@ -131,50 +94,40 @@ const FURTHER: &[Column] = &[
     ("cache hits", |f| format!("{:.1}%", f.cache_hit_share * 100.0)),
 ];
 
-/// One row for each run, the best first, with as many columns as fit into `width` characters, and a
-/// row for each configuration that could not run.
-pub fn summary(
-    all: &[Figures],
+/// One row for each run, the best first, and a row for each configuration that could not run. The last
+/// columns give way where a line is too narrow for all; the configuration and what it is judged by stay.
+pub(super) fn summary(
+    all: &[&Figures],
     not_run: &[(String, String)],
     measure: &MeasureEntry,
-    width: Option<u16>,
-) -> String {
-    let runs = by_place(all, measure);
+) -> Table {
     let of_measure = |f: &Figures| text_of(measure, f).unwrap_or("none".into());
-    let mut columns: Vec<(&str, Vec<String>)> = Vec::new();
-    let mut add = |title: &'static str, cell: &dyn Fn(&Figures) -> String| {
-        columns.push((title, runs.iter().map(|figures| cell(figures)).collect()));
-    };
-    FIRST.iter().for_each(|(title, cell)| add(title, cell));
-    if all.iter().any(|figures| figures.deadlines.is_some()) {
-        DEADLINES.iter().for_each(|(title, cell)| add(title, cell));
-    }
-    add(measure.title, &of_measure);
+    let has_deadlines = all.iter().any(|figures| figures.deadlines.is_some());
+    let between = DEADLINES.iter().filter(|_| has_deadlines);
     let further = FURTHER.iter().filter(|(title, _)| *title != measure.title);
-    further.for_each(|(title, cell)| add(title, cell));
-    for (config, _) in not_run {
-        columns[0].1.push("cannot run".into());
-        columns[1].1.push(config.clone());
-        columns[2..].iter_mut().for_each(|(_, cells)| cells.push("-".into()));
-    }
-    let failed = runs.iter().zip(&mut columns[0].1).filter(|(figures, _)| figures.failed > 0);
-    failed.for_each(|(_, cell)| *cell = "FAILED".into());
-    let room = width.map_or(usize::MAX, usize::from);
-    let mut used = 1;
-    let fitting = columns.iter().take_while(|(title, cells)| {
-        let lengths = cells.iter().map(|cell| cell.chars().count());
-        used += lengths.chain([title.len()]).max().unwrap_or(0) + FRAME;
-        used <= room
-    });
-    // The configuration and what it is judged by are told however narrow the terminal is.
-    let shown = fitting.count().max(3);
-    let mut table = Table::new();
-    table.load_style(presets::UTF8_FULL_CONDENSED);
-    table.set_header(columns[..shown].iter().map(|(title, _)| *title));
-    for row in 0..runs.len() + not_run.len() {
-        table.add_row(columns[..shown].iter().map(|(_, cells)| cells[row].clone()));
-    }
-    right_aligned(table, 2)
+    let first: Vec<&Column> = FIRST.iter().chain(between).collect();
+    let further: Vec<&Column> = further.collect();
+    let title = |column: &&Column| column.0;
+    let titles = first.iter().map(title).chain([measure.title]).chain(further.iter().map(title));
+    let titles: Vec<&str> = titles.collect();
+    let row = |figures: &&Figures| {
+        let cell = |column: &&Column| Cell::from((column.1)(figures));
+        let mut row: Vec<Cell> = first.iter().map(cell).collect();
+        if figures.failed > 0 {
+            row[0] = "FAILED".into();
+        }
+        row.push(of_measure(figures).into());
+        row.extend(further.iter().map(cell));
+        row
+    };
+    let absent = |(config, _): &(String, String)| {
+        let mut row = vec![Cell::from("-"); titles.len()];
+        row.splice(..2, cells!["cannot run", config]);
+        row
+    };
+    let runs = by_place(all, measure);
+    let rows = runs.iter().map(row).chain(not_run.iter().map(absent)).collect::<Vec<_>>();
+    Table::new(titles, 2).with(rows).giving_way(3)
 }
 
 /// A time of the disk, and its share of the run. More than the whole if several requests are served
@@ -218,15 +171,19 @@ fn wear(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
     row("  blocks erased", &|f| cell(f, |wear| wear.erased_blocks.to_string()));
 }
 
-/// One row for each figure: its title and a cell for each run.
-pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
-    let mut rows: Vec<Vec<String>> = Vec::new();
+/// All figures: a row for each, a column for each run. Runs with failed operations come after those that
+/// can be compared.
+pub(super) fn table(all: &[&Figures]) -> Table {
+    let (sound, failed): (Vec<&Figures>, Vec<&Figures>) =
+        all.iter().partition(|figures| figures.failed == 0);
+    let all = &[sound, failed].concat()[..];
+    let names = all.iter().map(|figures| figures.config.clone());
+    let mut table = Table::new(std::iter::once(String::new()).chain(names), 1);
     let mut row = |title: &str, cell: &dyn Fn(&Figures) -> String| {
-        let cells = all.iter().map(|figures| cell(figures));
-        rows.push(std::iter::once(title.to_string()).chain(cells).collect());
+        let cells = all.iter().map(|figures| cell(figures).into());
+        table.push(std::iter::once(title.into()).chain(cells).collect());
     };
     let latency = |pick: fn(&Latency) -> f64| move |f: &Figures| duration(pick(&f.latency));
-    row("", &|f| f.config.clone());
     row("disk", &|f| f.disk.clone());
     row("operations", &|f| f.ops.to_string());
     if all.iter().any(|f| f.failed > 0) {
@@ -287,16 +244,36 @@ pub(crate) fn rows(all: &[&Figures]) -> Vec<Vec<String>> {
         wear(&mut row);
     }
     row("processor", &|f| format!("{:.2} s", f.cpu_s));
-    rows
+    table
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::figures::Lateness;
+    use twin_report::{Form, Report};
 
     fn run(config: &str, rank: Option<usize>) -> Figures {
         Figures { config: config.into(), rank, finish_s: 0.25, ..Figures::default() }
+    }
+
+    fn shown(table: Table, width: Option<u16>) -> String {
+        let mut report = Report::new("");
+        report.add(table);
+        report.write(Form::Terminal(width))
+    }
+
+    fn all_of(runs: &[Figures], width: Option<u16>) -> String {
+        shown(table(&runs.iter().collect::<Vec<_>>()), width)
+    }
+
+    fn summary_of(
+        runs: &[Figures],
+        not_run: &[(String, String)],
+        measure: &MeasureEntry,
+        width: Option<u16>,
+    ) -> String {
+        shown(summary(&runs.iter().collect::<Vec<_>>(), not_run, measure), width)
     }
 
     fn widest(text: &str) -> usize {
@@ -307,13 +284,15 @@ mod tests {
     fn tables_keep_to_the_width_of_the_terminal() {
         let runs: Vec<Figures> = (1..6).map(|n| run("lfs:cache=8M", Some(n))).collect();
         for width in 50..200 {
+            let width = Some(width);
             let (summary, all) =
-                (summary(&runs, &[], MEASURES.first(), Some(width)), table(&runs, Some(width)));
+                (summary_of(&runs, &[], MEASURES.first(), width), all_of(&runs, width));
+            let width = width.unwrap_or_default();
             assert!(widest(&summary) <= width.into(), "{width}:\n{summary}");
             assert!(widest(&all) <= width.into(), "{width}:\n{all}");
             assert_eq!(all.matches("lfs:cache=8M").count(), 5, "each run is shown once");
         }
-        assert_eq!(summary(&runs, &[], MEASURES.first(), None).matches("cache hits").count(), 1);
+        assert_eq!(summary_of(&runs, &[], MEASURES.first(), None).matches("cache hits").count(), 1);
     }
 
     #[test]
@@ -321,7 +300,7 @@ mod tests {
         let runs = [run("a", None), run("b", None)];
         for measure in &MEASURES {
             let titles = |width| {
-                let text = summary(&runs, &[], measure, width);
+                let text = summary_of(&runs, &[], measure, width);
                 let header = text.lines().nth(1).unwrap().trim_matches('│');
                 header.split('┆').map(|title| title.trim().to_string()).collect::<Vec<_>>()
             };
@@ -335,10 +314,10 @@ mod tests {
     fn how_late_clients_ended_is_told_where_it_is_known() {
         let late = Lateness { clients: 3, median_s: -0.25, max_s: 1.5 };
         let with = Figures { lateness: Some(late), ..run("a", None) };
-        let text = table(&[with, run("b", None)], None);
+        let text = all_of(&[with, run("b", None)], None);
         assert!(text.contains("250.0 ms earlier"), "{text}");
         assert!(text.contains("at most 1.50 s later"), "{text}");
-        assert!(!table(&[run("b", None)], None).contains("clients ended"));
+        assert!(!all_of(&[run("b", None)], None).contains("clients ended"));
     }
 
     #[test]
@@ -346,7 +325,7 @@ mod tests {
         let mut failed = run("failed", None);
         failed.failed = 3;
         let not_run = [("ext4".to_string(), "no such configuration".to_string())];
-        let text = summary(
+        let text = summary_of(
             &[failed, run("b", Some(2)), run("a", Some(1))],
             &not_run,
             MEASURES.first(),

@@ -1,32 +1,33 @@
-//! The frontier as a self-contained page: one picture for each workload, and all figures.
+//! The frontier as a report: one picture for each workload, and all figures.
 
 use super::FrontierPoint;
-use super::table::figures;
 use twin_report::draw::{self, Chart, GREY, Line, nth};
-use twin_report::markup::{charts, escape, page_of, table_of};
+use twin_report::table::{Cell, figure};
+use twin_report::{Part, Report, Table, cells};
 
 const MIB: f64 = (1 << 20) as f64;
 
-/// The page of points of one or more workloads.
-pub fn page(points: &[FrontierPoint]) -> String {
+/// The report on points of one or more workloads.
+pub fn report(points: &[FrontierPoint]) -> Report {
     let mut workloads: Vec<&str> = Vec::new();
     for point in points {
         if !workloads.contains(&&*point.workload) {
             workloads.push(&point.workload);
         }
     }
-    let pictures: Vec<String> = workloads.iter().map(|name| picture(name, points)).collect();
-    let mut body = String::from(
-        "<p>Each dot is a run under one flush policy with one age limit: bytes that clients had \
+    let mut report = Report::new("What flush policies lose, and what they write");
+    report.on_page(
+        "Each dot is a run under one flush policy with one age limit: bytes that clients had \
          written and recovery did not give back, on average over power failures at instants of the \
          run, against the bytes that the run wrote to the device. Less of both is better; the dashed \
          line joins the points that no other point beats in both, among policies that need no memory \
-         that survives a power failure.</p>",
+         that survives a power failure.",
     );
-    body += &charts(&pictures);
-    body += "<h2>All figures</h2>";
-    body += &table_of(&rows(points));
-    page_of("What flush policies lose, and what they write", &body)
+    report.on_page(workloads.iter().map(|name| picture(name, points)).collect::<Vec<_>>());
+    report.on_page(Part::heading("All figures"));
+    report.add(table(points));
+    report.add_rows(points);
+    report
 }
 
 /// Losses over bytes written, a line for each policy, and the frontier.
@@ -62,10 +63,13 @@ fn picture(workload: &str, points: &[FrontierPoint]) -> String {
     draw::over_time(&chart, &lines, "MiB written")
 }
 
-fn rows(points: &[FrontierPoint]) -> Vec<Vec<String>> {
-    let head = [
-        "workload, policy, age",
-        "MiB lost, mean",
+/// A row for each point: bytes lost on average and at worst, bytes written, the device's time, latencies.
+fn table(points: &[FrontierPoint]) -> Table {
+    let columns = [
+        "workload",
+        "policy",
+        "age s",
+        "MiB lost",
         "worst",
         "MiB written",
         "device s",
@@ -73,13 +77,19 @@ fn rows(points: &[FrontierPoint]) -> Vec<Vec<String>> {
         "p99 us",
         "frontier",
     ];
-    let mut rows = vec![head.map(String::from).to_vec()];
-    for p in points {
-        let age = p.age_s.map_or(String::new(), |age| format!(", {age} s"));
-        let mut cells = vec![escape(&format!("{}, {}{age}", p.workload, p.flush))];
-        cells.extend(figures(p));
-        cells.push(if p.on_frontier { "yes" } else { "" }.into());
-        rows.push(cells);
-    }
-    rows
+    let row = |p: &FrontierPoint| {
+        cells![
+            &p.workload,
+            p.flush,
+            p.age_s.map_or(Cell::default(), |age| age.to_string().into()),
+            figure(p.lost_mean_bytes / MIB),
+            figure(p.lost_worst_bytes as f64 / MIB),
+            figure(p.written_bytes as f64 / MIB),
+            figure(p.device_s),
+            figure(p.p50_us),
+            figure(p.p99_us),
+            if p.on_frontier { "*" } else { "" },
+        ]
+    };
+    Table::new(columns, 3).with(points.iter().map(row))
 }

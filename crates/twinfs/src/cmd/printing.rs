@@ -1,0 +1,58 @@
+//! Reports in the form that was asked for.
+//!
+//! Contract: the file of a page is opened before any work, so that one that cannot be written is told
+//! before minutes are spent.
+
+use twin_host::{Interrupts, Page};
+use twin_report::{Form, Report};
+
+use super::say;
+use super::terminal::terminal_width;
+use crate::cli::{Format, Output};
+
+/// The form of a report on standard output.
+pub(super) fn form(format: Format) -> Form {
+    match format {
+        Format::Table => Form::Terminal(terminal_width()),
+        Format::Json => Form::Json,
+        Format::Csv => Form::Csv,
+        Format::Html => Form::Html,
+    }
+}
+
+/// Where a report goes: to standard output, and to a page if there is to be one.
+pub(crate) struct Printer {
+    form: Form,
+    page: Option<Page>,
+}
+
+impl Printer {
+    /// What the arguments ask for.
+    ///
+    /// # Errors
+    /// If the page cannot be written.
+    pub(crate) fn of(output: &Output, interrupts: &Interrupts) -> Result<Printer, String> {
+        let form = form(output.format());
+        let page = output.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
+        Ok(Printer { form, page })
+    }
+
+    /// Prints a report.
+    ///
+    /// # Errors
+    /// If standard output or the page cannot be written.
+    pub(crate) fn print(&mut self, report: &Report) -> Result<(), String> {
+        self.write_page(report)?;
+        let text = report.write(self.form);
+        // Nothing is no line of its own.
+        if text.is_empty() { Ok(()) } else { say(text.trim_end()) }
+    }
+
+    /// Writes the page alone, if there is to be one.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn write_page(&mut self, report: &Report) -> Result<(), String> {
+        self.page.take().map_or(Ok(()), |page| page.write(&report.write(Form::Html)))
+    }
+}
