@@ -283,6 +283,8 @@ impl Bus {
     /// Requests the bus at `now`, which must not be earlier than that of any request before. `rank` is
     /// what [`connect`](Self::connect) said; commands are the host's.
     pub(crate) fn ask(&self, now: Time, rank: u32, tenancy: Tenancy) -> Answer {
+        // Arbitrations that were due before this request are held without it: a device cannot win a
+        // bus for a time at which it did not want it.
         self.arbitrate(now);
         let state = &self.0;
         if state.protocol.is_none() || state.free_at.get() <= now {
@@ -310,7 +312,9 @@ impl Bus {
         self.0.granted.borrow_mut().remove(&ticket);
     }
 
-    /// Holds the arbitrations that are due by `now`.
+    /// Holds the arbitrations that are due by `now`, one for each time at which the bus became free.
+    /// They are computed when somebody asks, because a bus has no task of its own; the result does not
+    /// depend on who asks first.
     fn arbitrate(&self, now: Time) {
         let state = &self.0;
         while state.free_at.get() <= now {
@@ -329,6 +333,7 @@ impl Bus {
     fn grant(&self, asked: Time, tenancy: Tenancy) -> Span {
         let state = &self.0;
         let (before, bytes, behind) = self.phases(tenancy);
+        // The bus is reserved up to its end at once, so the next one to ask finds it taken.
         let start = asked.max(state.free_at.get());
         let sum = |phases: &[(Phase, Nanos)]| phases.iter().map(|(_, ns)| ns).sum::<Nanos>();
         let data = start + sum(&before);

@@ -174,7 +174,8 @@ impl Machine {
         self.bounds
     }
 
-    /// Changes a connection, and accounts for what it holds then.
+    /// Changes a connection, and reports the change of its memory to the pool. All changes go through
+    /// here: a connection that grew elsewhere would break the bound for all.
     fn change<T>(&mut self, key: u64, change: impl FnOnce(&mut Connection) -> T) -> Option<T> {
         let connection = self.connections.get_mut(&key)?;
         let before = connection.held();
@@ -233,6 +234,7 @@ impl Machine {
 
     /// Goes on with a connection as far as its bounds and the memory allow, for a while.
     fn go_on(&mut self, key: u64, now: Time) {
+        // A connection that always has another record must not keep the others from their turns.
         for _ in 0..QUANTUM {
             match self.step(key, now) {
                 Some(true) => {}
@@ -266,6 +268,8 @@ impl Machine {
         if !self.may(c, more, starts) {
             return Some(false);
         }
+        // While others wait for common memory, a newcomer may use only its own share: otherwise small
+        // calls would overtake a large one for ever.
         let own = self.waiting() > 0 || more > AT_ONCE_BYTES;
         if self.pool.fits(c.held(), more, own) {
             self.advance(key, now);
@@ -324,6 +328,8 @@ impl Machine {
         }
     }
 
+    /// Takes the reply of a call. The connection may be closed meanwhile; it was kept until now, because
+    /// the memory of the call counts as long as the call is executed.
     fn answered(&mut self, call: u64, reply: Option<Vec<u8>>, now: Time) {
         let Some(Call { key, cost, given_up, .. }) = self.calls.remove(&call) else { return };
         self.awaited -= usize::from(!given_up);
@@ -357,6 +363,8 @@ impl Machine {
             let next = next.filter_map(|class| Some((class, *self.common[class].front()?))).next();
             let Some((class, key)) = next else { return };
             self.turn = class;
+            // The turn passes on only when somebody has gone on. While the first of a class finds no
+            // room, nobody overtakes it: what becomes free is kept for it.
             if self.take_turn(key, now) {
                 self.turn = (class + 1) % CLASSES;
                 return;
