@@ -73,6 +73,8 @@ impl<F: FileSystem> Server<F> {
             return Err(Garbage);
         }
         let Some(held) = self.change(c, handle, out).await else { return Ok(()) };
+        // The verifier is read before the write: if data is lost in between, the client gets the old
+        // one, sees another at its COMMIT, and writes again. Read later, it would vouch for lost data.
         let verifier = self.verifier(held.volume);
         let written = write(&held, offset, &data[..count as usize], stable).await;
         let volume = held.volume.keys.volume;
@@ -104,6 +106,7 @@ impl<F: FileSystem> Server<F> {
             Ok(()) => held.make_durable(&[held.ino()]).await,
             Err(error) => Err(error),
         };
+        // Read after the sync, so that it shows a loss that the sync has found.
         let (volume, verifier) = (held.volume.keys.volume, self.verifier(held.volume));
         out.u32(super::files::status_of(done.clone()) as u32);
         attrs::wcc(out, volume, &held.release_changed().await);
