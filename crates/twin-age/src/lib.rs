@@ -7,8 +7,10 @@
 //! Main types: [`VolumeMap`] (where all blocks of all files are and what is free, of one of our
 //! volumes or of any file system), [`Layout`] (its layout scores and its free space), [`snapshot`]
 //! (a map as a file), [`history`] (many of them over time), [`Profile`] and [`Ageing`] (a workload
-//! that makes a volume old), [`load`] (the loads of file servers), [`again`] (what was recorded, in kind once more), [`Succession`] (what happened between snapshots), [`AtOnce`] (any of these without its pauses). Scores are those of Smith and Seltzer, "File Layout and File System
-//! Performance" (Harvard TR-35-94, 1994); profiles those of Kadekodi, Nagarajan and Ganger,
+//! that makes a volume old), [`load`] (the loads of file servers), [`again`] (a recording continued
+//! by a period of the same kind), [`Succession`] (the changes between snapshots), [`AtOnce`] (any of
+//! these workloads without its pauses). Scores are those of Smith and Seltzer, "File Layout and File
+//! System Performance" (Harvard TR-35-94, 1994); profiles those of Kadekodi, Nagarajan and Ganger,
 //! "Geriatrix" (USENIX ATC 2018). Start at [`Layout::of`].
 //!
 //! ```

@@ -135,7 +135,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// For a volume of the layout with this name.
+    /// A collector for a volume of the layout with this name.
     pub fn new(system: &str) -> Collector {
         let map =
             VolumeMap { system: system.into(), free: Some(Vec::new()), ..VolumeMap::default() };

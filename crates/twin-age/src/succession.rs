@@ -138,7 +138,7 @@ impl Succession {
         self.queue.op((at_s - self.start_s).max(0) as u64 * SECS, op, outcome);
     }
 
-    /// Goes on to the next snapshot; false if there is none.
+    /// Plans the changes up to the next snapshot; false if there is none.
     fn plan(&mut self) -> bool {
         let Some(map) = self.maps.pop() else { return false };
         let (from_s, to_s) = (self.now_s, map.taken_s);

@@ -34,7 +34,7 @@ pub struct Output {
     /// The same as --format json.
     #[arg(help_heading = "Results", long, conflicts_with = "format")]
     json: bool,
-    /// Also write the results as a self-contained HTML page.
+    /// Also write a self-contained HTML page, which needs no network and no script.
     #[arg(help_heading = "Results", long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }

@@ -277,7 +277,7 @@ impl DeviceInfo {
     }
 }
 
-/// For whom a request is made, and until when.
+/// The origin of a request, and the time by which it is needed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct Purpose {
     /// The part of the file system that makes it.

@@ -38,7 +38,7 @@ const LOOK_NS: u64 = 50 * MICROS;
 pub enum Unfrozen {
     /// Another freeze has not ended.
     Busy,
-    /// More was overwritten than was to be kept.
+    /// More was overwritten than the given memory can keep.
     Overrun,
     /// A block that was to be overwritten could not be read, so its old content is lost.
     Unreadable,
@@ -60,7 +60,7 @@ impl fmt::Display for Unfrozen {
 impl std::error::Error for Unfrozen {}
 
 /// The old content of everything that was overwritten since the freeze.
-struct Kept {
+struct OldBlocks {
     /// The old content, by the number of the grain.
     old: BTreeMap<u64, Block>,
     /// Grains whose old content is being read.
@@ -78,7 +78,7 @@ struct Inner {
     /// a request tests.
     active: Cell<bool>,
     held: RefCell<Option<Vec<(Io, Completion)>>>,
-    kept: RefCell<Option<Kept>>,
+    kept: RefCell<Option<OldBlocks>>,
     /// The number of the latest freeze, which tells a [`Frozen`] whether it is still the current
     /// one.
     number: Cell<u64>,
@@ -98,9 +98,9 @@ pub struct Frozen {
 }
 
 /// Lets held requests go when it is dropped, also if the caller gives the freeze up in the middle.
-struct Held<'a>(&'a Rc<Inner>);
+struct HeldRequests<'a>(&'a Rc<Inner>);
 
-impl Drop for Held<'_> {
+impl Drop for HeldRequests<'_> {
     fn drop(&mut self) {
         let held = self.0.held.borrow_mut().take().unwrap_or_default();
         if self.0.kept.borrow().is_none() {
@@ -141,12 +141,12 @@ impl Freezable {
             return Err(Unfrozen::Busy);
         }
         *inner.held.borrow_mut() = Some(Vec::new());
-        let held = Held(inner);
+        let held = HeldRequests(inner);
         while inner.below.in_flight() > 0 {
             inner.rt.sleep(LOOK_NS).await;
         }
         let most_grains = most_bytes / inner.grain;
-        let kept = Kept { old: BTreeMap::new(), saving: 0, most_grains, lost: None };
+        let kept = OldBlocks { old: BTreeMap::new(), saving: 0, most_grains, lost: None };
         *inner.kept.borrow_mut() = Some(kept);
         inner.number.set(inner.number.get() + 1);
         let frozen = Frozen { inner: Rc::clone(inner), number: inner.number.get() };
@@ -284,7 +284,7 @@ impl Inner {
     }
 }
 
-impl Kept {
+impl OldBlocks {
     fn lose(&mut self, why: Unfrozen) {
         self.old.clear();
         self.lost = Some(why);
@@ -332,7 +332,7 @@ impl OldContent {
     }
 }
 
-/// `blocks`, found at byte `at`, with these pieces in place of what is there.
+/// `blocks`, found at byte `at`, with these pieces in place of their bytes there.
 fn replaced(blocks: Vec<Block>, at: u64, len: u64, pieces: Vec<(u64, Block)>) -> Vec<Block> {
     let mut out = Vec::new();
     let mut done = at;

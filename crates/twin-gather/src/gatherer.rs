@@ -91,7 +91,7 @@ impl Gatherer {
 
 /// The parts of a call that are kept until its reply comes. Calls of other programs are kept too,
 /// so that their replies are recognized.
-struct Asked {
+struct PendingCall {
     target: Target,
     caller: Caller,
     call: Option<Call>,
@@ -116,7 +116,7 @@ impl Results<&[u8]> {
 /// An early reply: its results, unless it was refused.
 type Early = Option<Results<Box<[u8]>>>;
 
-impl Asked {
+impl PendingCall {
     /// True if the call is of a version that can be read.
     fn is_readable(&self) -> bool {
         self.target.program == nfs::PROGRAM && matches!(self.target.version, 2 | 3)
@@ -125,7 +125,7 @@ impl Asked {
 
 /// Makes exchanges of messages.
 pub(crate) struct Matcher {
-    pairs: Pairs<Asked, Early>,
+    pairs: Pairs<PendingCall, Early>,
     /// Addresses that have been asked for NFS.
     servers: FixedSet<SocketAddr>,
     exchanges: Vec<Exchange>,
@@ -135,7 +135,7 @@ pub(crate) struct Matcher {
 impl Default for Matcher {
     fn default() -> Matcher {
         Matcher {
-            pairs: Pairs::new(Asked::is_readable),
+            pairs: Pairs::new(PendingCall::is_readable),
             servers: FixedSet::default(),
             exchanges: Vec::new(),
             tally: Tally::default(),
@@ -194,7 +194,7 @@ impl Matcher {
         let is_nfs = target.program == nfs::PROGRAM;
         let readable = is_nfs && matches!(target.version, 2 | 3);
         let malformed = readable && call.is_none();
-        let asked = Asked { target, caller, call };
+        let asked = PendingCall { target, caller, call };
         let is = self.pairs.call(key, at_ns, digest, asked);
         if matches!(is, CallIs::Again) {
             self.tally.retransmitted += u64::from(readable);
@@ -244,13 +244,13 @@ impl Matcher {
         &mut self,
         key: CallKey,
         (asked_ns, replied_ns): (u64, u64),
-        asked: Asked,
+        asked: PendingCall,
         results: Option<Results<B>>,
     ) {
         if !asked.is_readable() {
             return;
         }
-        let Asked { target, caller, call } = asked;
+        let PendingCall { target, caller, call } = asked;
         let numbers = (target.version, target.procedure);
         let counts = self.tally.procedures.entry(numbers).or_default();
         counts.answered += 1;

@@ -183,7 +183,7 @@ impl<'a> Fields<'a> {
             if name == "con" || name.starts_with("status=") {
                 break;
             }
-            // A packet that was not captured whole: what is there counts.
+            // The packet was not captured whole: the captured part counts.
             if name == "SHORT" {
                 break;
             }

@@ -136,7 +136,7 @@ fn plausible_length(len: u32) -> bool {
 const LAST: u32 = 1 << 31;
 
 /// Data that waits for what lies before it.
-struct Held {
+struct OutOfOrder {
     at_ns: u64,
     data: Vec<u8>,
     missing: usize,
@@ -148,7 +148,7 @@ struct Stream {
     next: u64,
     records: Records,
     /// Segments that wait for earlier ones, by their position in the stream.
-    held: BTreeMap<u64, Held>,
+    held: BTreeMap<u64, OutOfOrder>,
     held_bytes: usize,
 }
 
@@ -174,13 +174,13 @@ impl Stream {
             return;
         }
         if at > self.next {
-            let held = Held {
+            let held = OutOfOrder {
                 at_ns: segment.at_ns,
                 data: segment.data.to_vec(),
                 missing: segment.missing,
             };
             // Of two segments that begin at the same place, the longer one is kept.
-            let shorter = |old: &Held| old.data.len() + old.missing < (end - at) as usize;
+            let shorter = |old: &OutOfOrder| old.data.len() + old.missing < (end - at) as usize;
             if self.held.get(&at).is_none_or(shorter) {
                 self.held_bytes += held.data.len();
                 if let Some(old) = self.held.insert(at, held) {

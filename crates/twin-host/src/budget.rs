@@ -1,16 +1,17 @@
 //! Divides the memory of a mount between blocks and everything else.
 //!
-//! Contract: with `--memory` a mount has at most so much, whatever its clients do and however slow its
-//! device is. What grows with load is bounded by itself: buffers of packets and device requests, in use
-//! or kept, by [`Budget::buffers`], for the kernel may have so many requests of its own under way and no
-//! more; freed memory by [`Budget::free`]. Blocks take more than their bytes, for a block keeps
-//! neighbours of its buffer in memory: measured, 1.25 to 1.65 times, and [`SHARE`] is counted. The
-//! sum is in the tests. What is left of [`BESIDE`] is for the program, inodes and tables.
+//! Contract: with `--memory` a mount uses at most that much memory, whatever its clients do and however
+//! slow its device is. The parts that grow with load have bounds of their own: [`Budget::buffers`]
+//! bounds the buffers of packets and device requests, in use or kept, because it limits the requests
+//! that the kernel may have under way by itself; [`Budget::free`] bounds freed memory. A cached block
+//! takes more memory than its bytes, because it keeps neighbours of its buffer in memory: 1.25 to 1.65
+//! times as much was measured, and [`SHARE`] is reckoned. The rest of [`BESIDE`] is for the program,
+//! inodes and tables. The tests have the sum.
 //!
-//! Not bounded are requests that programs make and wait for themselves, as many at once as there are
-//! programs: each may have 1 MiB (of writes around the page cache, or with `--write-through`).
-//! `cargo xtask e2e memory` holds a mount to what is promised here (with `--mkfs '--layout ffs'` the
-//! other layout).
+//! Requests that programs make and wait for themselves are not bounded: there are as many at once as
+//! there are programs, each with at most 1 MiB (writes around the page cache, or with
+//! `--write-through`). `cargo xtask e2e memory` checks these promises on a mount (with
+//! `--mkfs '--layout ffs'` for the other layout).
 
 /// The memory of a daemon beside its blocks: buffers, free memory, inodes, tables, the program.
 const BESIDE: u64 = 128 << 20;
@@ -28,7 +29,7 @@ const MOST_FREE: u64 = 32 << 20;
 /// How a mount divides its memory, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// Blocks.
+    /// Bytes of cached blocks.
     pub cache: u64,
     /// Large buffers, in use and kept.
     pub buffers: u64,
@@ -37,7 +38,7 @@ pub struct Budget {
 }
 
 impl Budget {
-    /// Of a daemon that may take so much memory in all.
+    /// The budget of a daemon that may use `memory` bytes in all.
     ///
     /// # Errors
     /// If that is too little to work with: the least that is enough.
@@ -50,7 +51,7 @@ impl Budget {
         Ok(Budget { cache, buffers, free: (memory / 12).min(MOST_FREE) })
     }
 
-    /// That of a daemon with such a cache.
+    /// The budget of a daemon with a cache of `cache` bytes.
     pub fn usual(cache: u64) -> Budget {
         Budget { cache, buffers: MOST_BUFFERS, free: MOST_FREE }
     }

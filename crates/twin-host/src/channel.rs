@@ -35,7 +35,7 @@ const SLOW_NS: u64 = 10 * SECS;
 /// How long a client waits for an answer.
 const PATIENCE: Duration = Duration::from_secs(120);
 
-/// The conversation with one client. What it holds for that client goes when it is dropped.
+/// The conversation with one client. Dropping it frees everything that it holds for that client.
 pub trait Session {
     /// Answers one request of the client.
     fn answer(&self, request: Vec<u8>) -> BoxFuture<'_, Vec<u8>>;
@@ -59,11 +59,11 @@ struct Listening {
     listener: UnixListener,
     make: Box<dyn Fn() -> Rc<dyn Session>>,
     open: Rc<Cell<usize>>,
-    /// Not there during a pause.
+    /// The watch of the socket; there is none during a pause.
     watch: Cell<Option<Watch>>,
 }
 
-/// One connection: what has come, and whether more may.
+/// One connection: the bytes that have come, and whether more may come.
 struct Incoming {
     stream: UnixStream,
     bytes: RefCell<Vec<u8>>,
@@ -245,7 +245,7 @@ impl Incoming {
         }
     }
 
-    /// A request that has come whole; `None` if what has come is none.
+    /// The request, if it has come in full; `None` if these bytes can be no request.
     fn take(&self) -> Option<Option<Vec<u8>>> {
         let mut bytes = self.bytes.borrow_mut();
         let Some(len) = bytes.first_chunk() else { return Some(None) };

@@ -198,8 +198,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Mechanical,
         Key::new(
             "ncq",
-            "commands that a disk accepts and orders itself, or own; 1 switches that off, \
-             drives have 32",
+            "commands that a disk accepts and orders itself (1: none), or own",
             Unit::number(1, 256),
             |c| (&mut c.ncq).into(),
         ),
@@ -311,8 +310,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "inodes",
-            "inodes kept in memory beyond those in use; fewer than the workload has cost \
-             reads",
+            "inodes kept in memory beyond those in use; too few cost reads",
             Unit::number(0, 1 << 32),
             |c| (&mut c.settings.cached_inodes).into(),
         ),
@@ -356,13 +354,9 @@ const KEYS: &[(Needs, Key<Config>)] = &[
     ),
     (
         Needs::Nothing,
-        Key::new(
-            "cache",
-            "bytes of the block cache; below the working set of the workload reads become \
-             frequent",
-            ANY_BYTES,
-            |c| (&mut c.settings.cache_bytes).into(),
-        ),
+        Key::new("cache", "bytes of the block cache; too few cost reads", ANY_BYTES, |c| {
+            (&mut c.settings.cache_bytes).into()
+        }),
     ),
     (
         Needs::Nothing,
@@ -390,8 +384,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "flush-age",
-            "age at which dirty blocks are written, in milliseconds unless it has a unit; 1s \
-             to 30s are sensible: longer saves writes, and a crash loses more",
+            "age at which dirty blocks are written, in ms without a unit; 1s to 30s are usual",
             Unit::MILLISECONDS,
             |c| (&mut c.settings.flush_age_ns).into(),
         ),
@@ -419,8 +412,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "nvram-reported",
-            "data leaves that memory when the device has reported its write, whether it is \
-             durable or not",
+            "data leaves that memory once its write was reported, durable or not",
             Unit::YesNo,
             |c| (&mut c.settings.nvram_until_reported).into(),
         ),
@@ -429,8 +421,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "read-ahead",
-            "bytes read ahead of a sequential reader; 128K to 2M are sensible: more may fill \
-             the cache with unused blocks",
+            "bytes read ahead of a sequential reader; 128K to 2M are sensible",
             Unit::bytes(0, u32::MAX as u64),
             |c| (&mut c.settings.read_ahead_bytes).into(),
         ),
@@ -439,8 +430,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new(
             "file-types",
-            "treat files as their attributes say: media is read ahead at its rate, a file \
-             may have its own policy",
+            "treat files as their attributes say: media, policies of their own",
             Unit::YesNo,
             |c| (&mut c.settings.file_types).into(),
         ),

@@ -50,11 +50,11 @@ pub enum Squash {
 /// The rules of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rules {
-    /// The networks whose clients may come in; empty for this machine alone.
+    /// The networks whose clients are let in; empty for this machine alone.
     pub from: Vec<Network>,
     /// Clients of any address may come in.
     pub from_all: bool,
-    /// Nothing may be changed.
+    /// Clients may change nothing.
     pub read_only: bool,
     /// Which users become nobody.
     pub squash: Squash,

@@ -21,7 +21,7 @@ pub const AUTH_SYS: u32 = 1;
 /// The user that a client claims to be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Caller {
-    /// Nobody in particular (AUTH_NONE).
+    /// The client names no user (AUTH_NONE).
     Nobody,
     /// A user of the client's machine (AUTH_SYS), which the server believes as far as the rules of
     /// an export say.

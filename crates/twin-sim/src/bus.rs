@@ -283,7 +283,9 @@ impl Bus {
     /// Requests the bus at `now`, which must not be earlier than that of any request before. `rank` is
     /// what [`connect`](Self::connect) said; commands are the host's.
     pub(crate) fn ask(&self, now: Time, rank: u32, tenancy: Tenancy) -> Answer {
-        self.settle(now);
+        // Arbitrations that were due before this request are held without it: a device cannot win a
+        // bus for a time at which it did not want it.
+        self.arbitrate(now);
         let state = &self.0;
         if state.protocol.is_none() || state.free_at.get() <= now {
             return Answer::Granted(self.grant(now, tenancy));
@@ -297,7 +299,7 @@ impl Bus {
 
     /// Asks again, at the time that the last answer named.
     pub(crate) fn poll(&self, now: Time, ticket: u64) -> Answer {
-        self.settle(now);
+        self.arbitrate(now);
         match self.0.granted.borrow_mut().remove(&ticket) {
             Some(span) => Answer::Granted(span),
             None => Answer::Taken(self.0.free_at.get(), ticket),
@@ -310,8 +312,10 @@ impl Bus {
         self.0.granted.borrow_mut().remove(&ticket);
     }
 
-    /// Holds the arbitrations that are due by `now`.
-    fn settle(&self, now: Time) {
+    /// Holds the arbitrations that are due by `now`, one for each time at which the bus became free.
+    /// They are computed when somebody asks, because a bus has no task of its own; the result does not
+    /// depend on who asks first.
+    fn arbitrate(&self, now: Time) {
         let state = &self.0;
         while state.free_at.get() <= now {
             let winner = {
@@ -329,6 +333,7 @@ impl Bus {
     fn grant(&self, asked: Time, tenancy: Tenancy) -> Span {
         let state = &self.0;
         let (before, bytes, behind) = self.phases(tenancy);
+        // The bus is reserved up to its end at once, so the next one to ask finds it taken.
         let start = asked.max(state.free_at.get());
         let sum = |phases: &[(Phase, Nanos)]| phases.iter().map(|(_, ns)| ns).sum::<Nanos>();
         let data = start + sum(&before);

@@ -12,7 +12,7 @@ use twin_rt::{MICROS, Nanos, Rt};
 /// The cost of passing a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FuseCosts {
-    /// Between the client and the core, the way back included.
+    /// Time between the client and the core, there and back.
     pub transit_ns: Nanos,
     /// Time of the core's processor for each request.
     pub serve_ns: Nanos,

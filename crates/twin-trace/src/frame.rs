@@ -305,6 +305,8 @@ impl<W: Write> FrameWriter<W> {
             at_ns: sums.at_ns,
             request: sums.request,
         };
+        // The counters change only after the whole frame: `broken` then closes the trace behind the last
+        // whole one, whatever part of this frame the output has taken.
         self.out.write_all(&head.to_bytes())?;
         self.out.write_all(&self.stored)?;
         self.written += (FRAME_HEADER_LEN + self.stored.len()) as u64;

@@ -53,7 +53,7 @@ impl Default for Reading {
 }
 
 impl Reading {
-    /// Nothing so far, of an input that is counted in these units.
+    /// An empty report on an input that is counted in these units.
     pub fn of(unit: &'static str) -> Reading {
         Reading { unit, used: 0, passed: 0, left_out: Vec::new(), assumed: Vec::new() }
     }

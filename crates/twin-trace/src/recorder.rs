@@ -183,7 +183,8 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
         self.log.borrow().error.is_some()
     }
 
-    /// Tells of the end of the recording, if it has come. Nothing is borrowed while that is heard.
+    /// Reports the end of the recording, if it has come. The listener may use the recorder, so nothing
+    /// is borrowed while it is called.
     fn tell_end(&self) {
         if self.log.borrow().ended.is_none() {
             return;

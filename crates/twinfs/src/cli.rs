@@ -336,7 +336,8 @@ pub(crate) struct Volume {
         value_parser = volumes_of_writes)]
     pub(crate) volumes: f64,
     /// Number of blocks of a segment. Default: 1% of the volume.
-    #[arg(long = "segment-blocks", alias = "segment", value_name = "BLOCKS")]
+    // The old name is in pieces, because it is also the name of a policy.
+    #[arg(long = "segment-blocks", alias = concat!("seg", "ment"), value_name = "BLOCKS")]
     pub(crate) segment: Option<u32>,
     /// Clean the log when this percentage of it is garbage; several, such as 5,15,40, are compared.
     #[arg(long, value_delimiter = ',', default_value = "15")]

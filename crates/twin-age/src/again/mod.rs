@@ -36,7 +36,7 @@ use twin_fs::{Cred, Fallocate, Ino, Name, Op, ROOT_INO, RenameMode, Request, Xat
 use twin_rt::{FixedMap, FixedSet, Nanos};
 use twin_trace::{Header, Node, NodeAttr, Outcome, Record, Source, TraceError, Writer};
 
-use self::now::{Key, Now, Numbers, Successors, Wanted, free_name};
+use self::now::{Key, Now, Numbers, RemovedFile, Successors, free_name};
 pub use self::recorded::Window;
 use self::recorded::{
     Answer, Names, Object, Recorded, Slot, dirs_of, ino_of, is_dots, node_kind, slots_of,
@@ -125,7 +125,7 @@ struct Place {
     is_successor: bool,
 }
 
-/// Names from before of what is gone.
+/// The names from before of files that are gone.
 type Homes = FixedMap<Ino, Slot>;
 
 /// The next period in the making.
@@ -144,7 +144,7 @@ struct Next<'a> {
     places: FixedMap<Slot, Place>,
     /// Numbers that stand for successors.
     foreign: FixedSet<Ino>,
-    /// Files of which the recording has come to make them shorter.
+    /// Files that the recording has begun to make shorter.
     rewritten: FixedSet<Ino>,
     /// Attributes that the trace has set.
     attributes: FixedSet<Slot>,
@@ -206,7 +206,7 @@ impl<'a> Next<'a> {
                 None => {}
             }
         }
-        // Successors of directories come before those of what is in them, as far as they are known.
+        // Directories get their successors before the files in them do, as far as these are known.
         let homes: Homes = missing.iter().map(|(slot, id)| (*id, slot.clone())).collect();
         for (_, id) in missing {
             self.succeed(&homes, id, 0);
@@ -243,14 +243,16 @@ impl<'a> Next<'a> {
         Some(key)
     }
 
-    /// A successor for what was at a place in this directory: where it is, and what.
+    /// Chooses a successor for the file that was at a place in this directory: where it is, and its
+    /// key.
     fn successor(&mut self, slot: &Slot, dir: Key, object: &Object) -> Option<(Key, Name, Key)> {
         let (kind, size) = (object.kind, object.last_size());
         let of = (slot.0, kind == mode::DIRECTORY);
         let turnover = self.recorded.turnover.get(&of).copied().unwrap_or_default();
         let changed_s = self.recorded.one_period_later_s(object);
-        let key =
-            self.successors.pick(&self.now, Wanted { dir, kind, size, changed_s, turnover })?;
+        let key = self
+            .successors
+            .pick(&self.now, RemovedFile { dir, kind, size, changed_s, turnover })?;
         let (at, name) = self.now.home(key)?.clone();
         self.told.successors += 1;
         Some((at, name, key))
@@ -314,7 +316,7 @@ impl<'a> Next<'a> {
         self.writer.request(self.at_ns, request)
     }
 
-    /// Fits a request. Returns false if there is nothing that it could fall on.
+    /// Fits a request to the volume. Returns false if its file no longer exists.
     fn fit(
         &mut self,
         request: &mut Request,
@@ -355,7 +357,7 @@ impl<'a> Next<'a> {
                 *held = held.saturating_sub(1);
                 return true;
             }
-            // Without a name it is there as long as somebody has it.
+            // A file without a name exists as long as somebody has it open.
             _ if !self.now.exists(key) && (self.names.count(id) > 0 || *held == 0) => return false,
             Op::Open { .. } if answer == Answer::Done => *held += 1,
             _ => {}

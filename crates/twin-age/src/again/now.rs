@@ -22,7 +22,7 @@ const NEAR: usize = 4;
 
 /// The facts about a file that decide whether it can be a successor.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct About {
+pub(super) struct FileFacts {
     pub(super) kind: Kind,
     /// Its length when the map was made, in bytes; 0 of newer files.
     pub(super) size: u64,
@@ -34,7 +34,7 @@ pub(super) struct About {
 #[derive(Debug)]
 pub(super) struct Now {
     entries: FixedMap<Key, BTreeMap<Name, Key>>,
-    about: FixedMap<Key, About>,
+    about: FixedMap<Key, FileFacts>,
     /// A name of each file when the map was made.
     first_homes: FixedMap<Key, (Key, Name)>,
     /// The last name that a file got since.
@@ -52,7 +52,7 @@ impl Now {
             homes: FixedMap::default(),
             next: NEW,
         };
-        let root = About { kind: mode::DIRECTORY, size: 0, mtime_s: 0, links: 1 };
+        let root = FileFacts { kind: mode::DIRECTORY, size: 0, mtime_s: 0, links: 1 };
         now.about.insert(ROOT_INO, root);
         for file in &map.files {
             let kind = match file.kind {
@@ -62,7 +62,7 @@ impl Now {
                 FileKind::Other => 0,
             };
             let links = u32::from(file.ino == ROOT_INO);
-            let about = About { kind, size: file.size, mtime_s: file.mtime_s, links };
+            let about = FileFacts { kind, size: file.size, mtime_s: file.mtime_s, links };
             now.about.insert(file.ino, about);
         }
         for name in map.names.iter().filter(|name| !is_dots(&name.name)) {
@@ -76,8 +76,8 @@ impl Now {
         self.entries.get(&dir)?.get(name).copied()
     }
 
-    pub(super) fn about(&self, key: Key) -> About {
-        let unknown = About { kind: 0, size: 0, mtime_s: 0, links: 0 };
+    pub(super) fn about(&self, key: Key) -> FileFacts {
+        let unknown = FileFacts { kind: 0, size: 0, mtime_s: 0, links: 0 };
         self.about.get(&key).copied().unwrap_or(unknown)
     }
 
@@ -111,7 +111,7 @@ impl Now {
     pub(super) fn make(&mut self, dir: Key, name: Name, kind: Kind) -> Key {
         let key = self.next;
         self.next += 1;
-        self.about.insert(key, About { kind, size: 0, mtime_s: i64::MAX, links: 0 });
+        self.about.insert(key, FileFacts { kind, size: 0, mtime_s: i64::MAX, links: 0 });
         self.put(dir, name, key);
         key
     }
@@ -120,7 +120,7 @@ impl Now {
         self.take(dir, &name);
         self.entries.entry(dir).or_default().insert(name.clone(), key);
         // Of a file that is not in the map, as an empty special file, its name is all that is known.
-        let unknown = About { kind: 0, size: 0, mtime_s: 0, links: 0 };
+        let unknown = FileFacts { kind: 0, size: 0, mtime_s: 0, links: 0 };
         self.about.entry(key).or_insert(unknown).links += 1;
         self.homes.insert(key, (dir, name));
     }
@@ -170,7 +170,7 @@ pub(super) struct Successors {
 
 /// A removed file that needs a successor.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Wanted {
+pub(super) struct RemovedFile {
     /// The directory in which the successor is made.
     pub(super) dir: Key,
     pub(super) kind: Kind,
@@ -245,7 +245,7 @@ impl Candidates {
         Some(nearest.1)
     }
 
-    /// A file of an age that fits what comes and goes.
+    /// A file whose age suits the turnover of the directory.
     fn by_turnover(
         &mut self,
         turnover: Turnover,
@@ -311,8 +311,8 @@ impl Successors {
     /// they die young, so do those that it left behind, the oldest first; as many as would be expected at
     /// their rate. The others were older: the oldest if young files do not die, and otherwise any.
     /// If there is none in the directory, the one of the nearest size that the recording left behind.
-    pub(super) fn pick(&mut self, now: &Now, wanted: Wanted) -> Option<Key> {
-        let Wanted { dir, kind, size, changed_s, turnover } = wanted;
+    pub(super) fn pick(&mut self, now: &Now, wanted: RemovedFile) -> Option<Key> {
+        let RemovedFile { dir, kind, size, changed_s, turnover } = wanted;
         let (left, taken) = (&self.left, &self.taken);
         let candidates = self.dirs.entry((dir, kind));
         let candidates = candidates.or_insert_with(|| Candidates::of(now, (dir, kind), left));

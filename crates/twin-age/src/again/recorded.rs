@@ -315,7 +315,7 @@ impl Recorded {
                     recorded.note_whiteout(&op, request.id);
                     recorded.request(&mut op, recorded.answer(request.id));
                 }
-                // Where in a file data was does not matter to what comes again.
+                // The places of data in a file do not matter for the next period.
                 Record::Node(node) if node.as_data().is_some() => {}
                 Record::Node(node) => recorded.was_there((node.dir, node.name), node.ino),
                 Record::Reply { .. } => {}
@@ -395,7 +395,7 @@ impl Recorded {
         }
     }
 
-    /// The window begins: what there is now was there before.
+    /// Begins the window: everything that exists now existed before.
     fn begin(&mut self) {
         self.begun = true;
         self.before = self.after.clone();
@@ -571,7 +571,7 @@ impl Recorded {
         self.objects.insert(id, Object { kind, made, changed_ns, sized: true, ..object });
     }
 
-    /// Counts what comes and goes in directories, before names change.
+    /// Counts the names that come and go in directories, before names change.
     fn count(&mut self, op: &Op, answer: Answer) {
         if !self.begun {
             return;

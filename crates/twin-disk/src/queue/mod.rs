@@ -34,7 +34,7 @@ pub struct Waiting {
     pub at: u64,
     /// Length of the request in bytes.
     pub len: u64,
-    /// For whom the request was made.
+    /// The part of the system for which the request was made.
     pub origin: Origin,
     /// When it arrived at the driver.
     pub arrived: Time,

@@ -118,7 +118,7 @@ impl Inference<'_> {
         Ok(())
     }
 
-    /// A write, whose answer comes after its data is durable if it is `stable`.
+    /// Makes a write; if it is `stable`, its answer follows after its data is durable.
     fn write(&mut self, ino: Ino, write: Op, len: u64, stable: bool) {
         if !stable {
             self.did(write, Outcome::Written(len));

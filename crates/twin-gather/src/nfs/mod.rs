@@ -171,7 +171,7 @@ pub struct Listed {
     pub handle: Option<Handle>,
 }
 
-/// An answer. What the call does not ask for, or what was not captured, is `None` or empty.
+/// An answer. Parts that the call does not ask for, or that were not captured, are `None` or empty.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Answer {
     /// Zero, or the number of an error.

@@ -85,7 +85,7 @@ pub mod fopen {
 
 /// The flags of a WRITE request.
 pub mod write {
-    /// The write comes from the page cache, and the kernel does not know whose it is.
+    /// The write comes from the page cache, and the kernel does not know which process made it.
     pub const CACHE: u32 = 1 << 0;
     pub const KILL_SUIDGID: u32 = 1 << 2;
 }

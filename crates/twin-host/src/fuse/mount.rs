@@ -47,7 +47,7 @@ pub struct MountOptions {
     pub no_suid: bool,
     /// Device nodes mean nothing. Mounts of ordinary users are so in any case.
     pub no_dev: bool,
-    /// No program can be executed.
+    /// Whether the kernel refuses to execute programs.
     pub no_exec: bool,
     /// The limit on dirty bytes in the kernel's page cache. Only the superuser may change the
     /// default of the kernel.

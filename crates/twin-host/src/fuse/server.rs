@@ -14,7 +14,7 @@ pub(super) const MOUNT_TYPE: &str = "fuse.twinfs";
 
 /// The server of the mount at a directory.
 pub(super) enum Server {
-    /// None of our mounts is there.
+    /// No mount of twinfs is there.
     None,
     /// A living daemon, with the open root of its mount.
     Alive(File),

@@ -24,7 +24,7 @@ use super::unmounter::Unmounter;
 /// Why a directory could not be unmounted.
 #[derive(Debug)]
 pub enum UnmountError {
-    /// None of our mounts is there.
+    /// No mount of twinfs is there.
     NotMounted(PathBuf),
     /// Not all changes could be written. It is still mounted.
     Sync {

@@ -12,13 +12,13 @@ pub const CAPTURE: &str = "a packet capture";
 
 /// Where a magic number stands.
 pub(super) enum Place {
-    /// So many bytes from the start.
+    /// This many bytes from the start.
     At(u64),
-    /// So many bytes before the end.
+    /// This many bytes before the end.
     End(u64),
-    /// The end cut to a multiple of the first, and so many bytes before that.
+    /// The end, cut to a multiple of the first number, minus the second number in bytes.
     BeforeEnd(u64, u64),
-    /// `count` times, `distance` bytes apart, beginning at `from`: in this order.
+    /// `(from, distance, count)`: matches `count` times, `distance` bytes apart, beginning at `from`.
     Every(u64, u64, u64),
 }
 

@@ -65,7 +65,7 @@ impl Inner {
         if node.opens.get() > 0 {
             return Ok(());
         }
-        let settled = self.settle(&node).await;
+        let settled = self.write_all(&node).await;
         if let Err(error) = settled {
             // Closing reports nothing here; the next fsync does.
             *node.error.borrow_mut() = Some(error);
@@ -79,7 +79,7 @@ impl Inner {
 
     pub(super) async fn fsync(self: &Rc<Self>, ino: Ino) -> Result<()> {
         let node = self.node(ino)?;
-        self.settle(&node).await?;
+        self.write_all(&node).await?;
         node.take_error()
     }
 
@@ -88,7 +88,7 @@ impl Inner {
         let nodes: Vec<Rc<Node>> = self.unclean.borrow().values().cloned().collect();
         let mut result = Ok(());
         for node in nodes {
-            let settled = self.settle(&node).await.and_then(|()| node.take_error());
+            let settled = self.write_all(&node).await.and_then(|()| node.take_error());
             result = result.and(match settled {
                 Err(FsError::Stale) => Ok(()),
                 settled => settled,
@@ -128,7 +128,7 @@ impl Inner {
             at += (to - from) as u64;
         }
         if self.settings.writes == Writes::Sync {
-            self.settle(&node).await?;
+            self.write_all(&node).await?;
             node.take_error()?;
         } else {
             self.start_daemon();
@@ -265,7 +265,7 @@ impl Inner {
     }
 
     /// Writes, and commits, all that is dirty now.
-    pub(super) async fn settle(self: &Rc<Self>, node: &Rc<Node>) -> Result<()> {
+    pub(super) async fn write_all(self: &Rc<Self>, node: &Rc<Node>) -> Result<()> {
         let stable = self.settings.writes != Writes::Async;
         let version = node.pages.borrow().version();
         while node.pages.borrow().owes(version, stable) {
@@ -333,17 +333,17 @@ impl Inner {
             _ => State::Dirty,
         };
         let mut pages = node.pages.borrow_mut();
-        run.pages.iter().for_each(|&(n, version)| pages.settle(n, version, state));
+        run.pages.iter().for_each(|&(n, version)| pages.set_state(n, version, state));
         if self.settings.writes == Writes::Async {
-            // Nobody asks again.
+            // Nobody will commit this data, so it counts as clean.
             for (n, version, _) in pages.unstable() {
-                pages.settle(n, version, State::Clean);
+                pages.set_state(n, version, State::Clean);
             }
         }
         Ok(())
     }
 
-    /// Commits what is written and unstable. What the server has lost is dirty afterwards.
+    /// Commits all written and unstable data. Data that the server has lost is dirty afterwards.
     async fn commit(self: &Rc<Self>, node: &Rc<Node>) {
         let unstable = node.pages.borrow().unstable();
         if unstable.is_empty() {
@@ -354,7 +354,7 @@ impl Inner {
                 let mut pages = node.pages.borrow_mut();
                 for (n, version, of_write) in unstable {
                     let state = if of_write == verifier { State::Clean } else { State::Dirty };
-                    pages.settle(n, version, state);
+                    pages.set_state(n, version, state);
                 }
             }
             Err(error) => {
@@ -400,7 +400,7 @@ impl Inner {
         };
         if self.pages.get() > most / UNCLEAN_SHARE && unclean(node) > most / UNCLEAN_SHARE / 2 {
             // Errors are kept for the next fsync.
-            let _ = self.settle(node).await;
+            let _ = self.write_all(node).await;
         }
         let mut skipped = Vec::new();
         while self.pages.get() > most {
@@ -447,7 +447,7 @@ impl Inner {
                     let Some(since) = node.pages.borrow().oldest() else { continue };
                     left = true;
                     if since + delay_ns <= rt.now() {
-                        let _ = client.settle(&node).await;
+                        let _ = client.write_all(&node).await;
                     }
                 }
                 if !left {

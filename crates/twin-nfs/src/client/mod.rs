@@ -195,7 +195,7 @@ impl Inner {
             None => None,
         };
         // Writes that are older than the change must not come after it.
-        self.settle(&node).await?;
+        self.write_all(&node).await?;
         let results = self.call(cred, proc::SETATTR, |w| {
             w.opaque(&node.handle);
             attrs::settings(w, &set);

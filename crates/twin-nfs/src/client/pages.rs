@@ -158,7 +158,7 @@ impl Pages {
     }
 
     /// Sets the state of a page, unless it has changed since.
-    pub(super) fn settle(&mut self, n: u64, version: u64, state: State) {
+    pub(super) fn set_state(&mut self, n: u64, version: u64, state: State) {
         if let Some(page) = self.all.get_mut(&n)
             && page.version == version
         {
@@ -222,9 +222,9 @@ mod tests {
         write(&mut pages, 0, 0..8, 1);
         let version = pages.version();
         write(&mut pages, 0, 8..16, 2);
-        pages.settle(0, version, State::Unstable(9));
+        pages.set_state(0, version, State::Unstable(9));
         assert!(pages.owes(pages.version(), false));
-        pages.settle(0, pages.version(), State::Unstable(9));
+        pages.set_state(0, pages.version(), State::Unstable(9));
         assert!(!pages.owes(pages.version(), false) && pages.owes(pages.version(), true));
         assert_eq!(pages.unstable(), [(0, pages.version(), 9)]);
     }

@@ -95,7 +95,7 @@ pub(super) struct Connection {
     pub(super) moved: Time,
     /// The time since which the client owes the rest of a record.
     pub(super) owes: Option<Time>,
-    /// The last progress of what is sent, and of what is arriving.
+    /// The last progress of replies that are being sent, and of records that are arriving.
     pub(super) progress: Time,
     progress_bytes: usize,
     /// The time since which the first reply, or the record that has room, is under way.
@@ -178,7 +178,7 @@ impl Connection {
         }
         self.raw.drain(..self.at);
         self.at = 0;
-        // All at once, so that the capacity is what was counted on.
+        // Reserves all at once, so that the capacity is the counted one.
         let most = bounds.raw_bytes.max(self.raw.len() + bytes.len());
         self.raw.reserve_exact(most - self.raw.len());
         self.raw.extend_from_slice(bytes);
@@ -363,7 +363,7 @@ impl Connection {
         self.replied = true;
     }
 
-    /// Forgets what came and was not executed.
+    /// Forgets records that came and were not executed.
     pub(super) fn forget_records(&mut self) {
         (self.raw, self.at) = (Vec::new(), 0);
         self.arriving = Arriving::default();

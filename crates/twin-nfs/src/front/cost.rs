@@ -51,12 +51,13 @@ fn reply_most(record: &[u8], special: usize) -> (Option<u32>, usize) {
         return (Some(proc::WRITE), PLAIN_REPLY);
     }
     let args = Reader::new(&record[call.args_at..]);
-    let most = asked(call.procedure, args).map_or(PLAIN_REPLY, |asked| asked + PLAIN_REPLY);
+    let most =
+        requested_bytes(call.procedure, args).map_or(PLAIN_REPLY, |asked| asked + PLAIN_REPLY);
     (Some(call.procedure), most)
 }
 
 /// The bytes of data or of entries that a call asks for.
-fn asked(procedure: u32, mut args: Reader<'_>) -> Result<usize, Garbage> {
+fn requested_bytes(procedure: u32, mut args: Reader<'_>) -> Result<usize, Garbage> {
     match procedure {
         proc::READ => {
             args.opaque(HANDLE_MAX)?;

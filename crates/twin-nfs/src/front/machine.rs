@@ -71,7 +71,7 @@ pub struct Machine {
     common: [VecDeque<u64>; CLASSES],
     /// The class whose turn it is.
     turn: usize,
-    /// There is no room for whose turn it is, until something is freed or this time comes.
+    /// The class whose turn it is has no room, until something is freed or this time comes.
     short: Option<Option<Time>>,
     actions: VecDeque<Action>,
     listen_at: Option<Time>,
@@ -174,7 +174,8 @@ impl Machine {
         self.bounds
     }
 
-    /// Changes a connection, and accounts for what it holds then.
+    /// Changes a connection, and reports the change of its memory to the pool. All changes go through
+    /// here: a connection that grew elsewhere would break the bound for all.
     fn change<T>(&mut self, key: u64, change: impl FnOnce(&mut Connection) -> T) -> Option<T> {
         let connection = self.connections.get_mut(&key)?;
         let before = connection.held();
@@ -200,7 +201,7 @@ impl Machine {
         self.connections.insert(key, Connection::new(peer, now));
         self.open += 1;
         self.sweep_at.get_or_insert(now + SWEEP_NS);
-        self.settle(key, now);
+        self.update_watch(key, now);
     }
 
     fn accept_failed(&mut self, now: Time) {
@@ -233,10 +234,11 @@ impl Machine {
 
     /// Goes on with a connection as far as its bounds and the memory allow, for a while.
     fn go_on(&mut self, key: u64, now: Time) {
+        // A connection that always has another record must not keep the others from their turns.
         for _ in 0..QUANTUM {
             match self.step(key, now) {
                 Some(true) => {}
-                Some(false) => return self.settle(key, now),
+                Some(false) => return self.update_watch(key, now),
                 None => return,
             }
         }
@@ -244,7 +246,7 @@ impl Machine {
         {
             self.small.push_back(key);
         }
-        self.settle(key, now);
+        self.update_watch(key, now);
     }
 
     /// Performs one step of a connection. False if it cannot go on now; `None` if it is gone.
@@ -266,6 +268,8 @@ impl Machine {
         if !self.may(c, more, starts) {
             return Some(false);
         }
+        // While others wait for common memory, a newcomer may use only its own share: otherwise small
+        // calls would overtake a large one for ever.
         let own = self.waiting() > 0 || more > AT_ONCE_BYTES;
         if self.pool.fits(c.held(), more, own) {
             self.advance(key, now);
@@ -324,6 +328,8 @@ impl Machine {
         }
     }
 
+    /// Takes the reply of a call. The connection may be closed meanwhile; it was kept until now, because
+    /// the memory of the call counts as long as the call is executed.
     fn answered(&mut self, call: u64, reply: Option<Vec<u8>>, now: Time) {
         let Some(Call { key, cost, given_up, .. }) = self.calls.remove(&call) else { return };
         self.awaited -= usize::from(!given_up);
@@ -357,6 +363,8 @@ impl Machine {
             let next = next.filter_map(|class| Some((class, *self.common[class].front()?))).next();
             let Some((class, key)) = next else { return };
             self.turn = class;
+            // The turn passes on only when somebody has gone on. While the first of a class finds no
+            // room, nobody overtakes it: what becomes free is kept for it.
             if self.take_turn(key, now) {
                 self.turn = (class + 1) % CLASSES;
                 return;
@@ -380,7 +388,7 @@ impl Machine {
             _ => {
                 self.common[self.turn].pop_front();
                 self.change(key, |c| c.queue = Queue::None);
-                self.settle(key, now);
+                self.update_watch(key, now);
                 return false;
             }
         };
@@ -423,7 +431,7 @@ impl Machine {
     }
 
     /// Sets what a connection is watched for; closes it if it is over.
-    fn settle(&mut self, key: u64, now: Time) {
+    fn update_watch(&mut self, key: u64, now: Time) {
         let Some(c) = self.open(key) else { return };
         let wants_bytes = c.queue == Queue::None
             && c.wants(&self.bounds, self.special) == Wants::Bytes
@@ -544,7 +552,7 @@ impl Machine {
                 c.forget_records();
                 c.queue = Queue::None;
             });
-            self.settle(key, now);
+            self.update_watch(key, now);
         }
         self.end_answering(now);
     }
@@ -555,7 +563,7 @@ impl Machine {
         if self.ending == Ending::Answering && self.awaited == 0 {
             self.ending = Ending::Until(now + LINGER_NS);
             for key in self.open_keys() {
-                self.settle(key, now);
+                self.update_watch(key, now);
             }
         }
     }

@@ -161,7 +161,7 @@ pub enum Action {
     },
     /// Send what [`Steps::pieces`] has, as far as the socket takes it.
     Send(u64),
-    /// Read what has come of a record, without waiting for more.
+    /// Read the bytes of a record that have come, without waiting for more.
     Read(u64),
     /// Watch for bytes of a connection, and for room to write.
     Watch {
@@ -229,7 +229,7 @@ pub enum Socket {
 pub enum Accepted {
     /// A connection with its key and the client at its other end.
     One(u64, Peer),
-    /// Nobody is there any more.
+    /// No connection waits to be accepted.
     Nobody,
     /// No connection can be accepted for now.
     Failed,
@@ -253,7 +253,7 @@ pub enum Came<'a> {
 pub enum Went {
     /// The socket took this many bytes.
     Bytes(usize),
-    /// None are taken for now.
+    /// The socket takes no bytes for now.
     Full,
     /// The connection is broken.
     Broken,

@@ -22,7 +22,7 @@ const READS: usize = 8;
 const EVENTS: usize = 16;
 
 /// Messages of the tasks of calls, and of the owner of a front, to its run.
-enum Told {
+enum Message {
     Answered(u64, Option<Vec<u8>>),
     Stop,
     GiveUp,
@@ -31,21 +31,21 @@ enum Told {
 /// Messages to the run that it has not taken yet. No cell is borrowed while other code runs.
 #[derive(Default)]
 struct Inbox {
-    told: RefCell<VecDeque<Told>>,
+    messages: RefCell<VecDeque<Message>>,
     waker: RefCell<Option<Waker>>,
 }
 
 impl Inbox {
-    fn tell(&self, told: Told) {
-        self.told.borrow_mut().push_back(told);
+    fn send(&self, message: Message) {
+        self.messages.borrow_mut().push_back(message);
         let waker = self.waker.borrow_mut().take();
         if let Some(waker) = waker {
             waker.wake();
         }
     }
 
-    fn take(&self) -> Option<Told> {
-        self.told.borrow_mut().pop_front()
+    fn take(&self) -> Option<Message> {
+        self.messages.borrow_mut().pop_front()
     }
 }
 
@@ -89,12 +89,12 @@ impl<F: FileSystem> Front<F> {
 
     /// Stops serving in order: calls that have begun are answered.
     pub fn stop(&self) {
-        self.0.inbox.tell(Told::Stop);
+        self.0.inbox.send(Message::Stop);
     }
 
     /// Closes the connections of all calls that are executed. For a core that does not answer any more.
     pub fn give_up_waiting(&self) {
-        self.0.inbox.tell(Told::GiveUp);
+        self.0.inbox.send(Message::GiveUp);
     }
 
     /// How it was when it last rested.
@@ -148,7 +148,7 @@ impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
         Poll::Pending
     }
 
-    fn tell(&mut self, input: Input<'_>) {
+    fn handle(&mut self, input: Input<'_>) {
         self.steps.handle(input, self.shared.rt.now());
     }
 
@@ -160,9 +160,11 @@ impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
                 continue;
             }
             match self.shared.inbox.take() {
-                Some(Told::Answered(call, reply)) => self.tell(Input::Answered { call, reply }),
-                Some(Told::Stop) => self.tell(Input::Stop),
-                Some(Told::GiveUp) => self.tell(Input::GiveUp),
+                Some(Message::Answered(call, reply)) => {
+                    self.handle(Input::Answered { call, reply })
+                }
+                Some(Message::Stop) => self.handle(Input::Stop),
+                Some(Message::GiveUp) => self.handle(Input::GiveUp),
                 None => return,
             }
         }
@@ -172,7 +174,7 @@ impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
     fn wait(&mut self, figures: Figures, cx: &mut Context<'_>) -> bool {
         if figures.has_turns && self.events >= EVENTS {
             (self.turn, self.events) = (None, 0);
-            self.tell(Input::Turn);
+            self.handle(Input::Turn);
             return true;
         }
         if let Poll::Ready(event) = self.sockets.poll_event(cx) {
@@ -182,11 +184,11 @@ impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
             return true;
         }
         if figures.deadline.is_some_and(|at| at <= self.shared.rt.now()) {
-            self.tell(Input::Tick);
+            self.handle(Input::Tick);
             return true;
         }
         if figures.has_turns && self.turns(cx) {
-            self.tell(Input::Turn);
+            self.handle(Input::Turn);
             return true;
         }
         self.sleep(figures.deadline, cx);
@@ -228,7 +230,7 @@ impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
     fn event(&mut self, event: Socket) {
         match event {
             Socket::Incoming => self.accept(),
-            Socket::Broken(key) => self.tell(Input::Broken(key)),
+            Socket::Broken(key) => self.handle(Input::Broken(key)),
             Socket::Ready(key) => {
                 let _ = self.read(key);
                 if !self.steps.pieces(key).is_empty() {
@@ -241,9 +243,9 @@ impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
     fn accept(&mut self) {
         for _ in 0..ACCEPTS {
             match self.sockets.accept() {
-                Accepted::One(key, peer) => self.tell(Input::Accepted { key, peer }),
+                Accepted::One(key, peer) => self.handle(Input::Accepted { key, peer }),
                 Accepted::Nobody => return,
-                Accepted::Failed => return self.tell(Input::AcceptFailed),
+                Accepted::Failed => return self.handle(Input::AcceptFailed),
             }
         }
     }
@@ -269,12 +271,12 @@ impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
         loop {
             let pieces = self.steps.pieces(key);
             if pieces.is_empty() {
-                return self.tell(Input::Full(key));
+                return self.handle(Input::Full(key));
             }
             match self.sockets.write(key, &pieces) {
-                Went::Bytes(len) => self.tell(Input::Sent { key, len }),
-                Went::Full => return self.tell(Input::Full(key)),
-                Went::Broken => return self.tell(Input::Broken(key)),
+                Went::Bytes(len) => self.handle(Input::Sent { key, len }),
+                Went::Full => return self.handle(Input::Full(key)),
+                Went::Broken => return self.handle(Input::Broken(key)),
             }
         }
     }
@@ -296,7 +298,7 @@ impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
                 let shared = Rc::clone(self.shared);
                 self.shared.rt.run_or_spawn("nfs", async move {
                     let reply = shared.server.answer(peer, record).await;
-                    shared.inbox.tell(Told::Answered(call, reply));
+                    shared.inbox.send(Message::Answered(call, reply));
                 });
             }
         }

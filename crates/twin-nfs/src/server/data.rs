@@ -8,7 +8,7 @@ use twin_disk::{Block, Bytes};
 use twin_fs::{Data, FileSystem, FsError, Op, Reply, perm};
 
 use super::files::check_regular;
-use super::held::Held;
+use super::held_inode::HeldInode;
 use super::mount::unexpected;
 use super::{Context, Server};
 use crate::attrs;
@@ -73,10 +73,12 @@ impl<F: FileSystem> Server<F> {
             return Err(Garbage);
         }
         let Some(held) = self.change(c, handle, out).await else { return Ok(()) };
+        // The verifier is read before the write: if data is lost in between, the client gets the old
+        // one, sees another at its COMMIT, and writes again. Read later, it would vouch for lost data.
         let verifier = self.verifier(held.volume);
         let written = write(&held, offset, &data[..count as usize], stable).await;
         let volume = held.volume.keys.volume;
-        // A lazy export says what it has done, not what was asked for.
+        // The reply of a lazy export says how the data was written, not how the client wanted it.
         let lazy = stable == UNSTABLE || held.export.rules.lazy;
         let committed = if lazy { UNSTABLE } else { FILE_SYNC };
         out.u32(written.as_ref().map_or_else(Status::of, |_| Status::Ok) as u32);
@@ -104,6 +106,7 @@ impl<F: FileSystem> Server<F> {
             Ok(()) => held.make_durable(&[held.ino()]).await,
             Err(error) => Err(error),
         };
+        // Read after the sync, so that it shows a loss that the sync has found.
         let (volume, verifier) = (held.volume.keys.volume, self.verifier(held.volume));
         out.u32(super::files::status_of(done.clone()) as u32);
         attrs::wcc(out, volume, &held.release_changed().await);
@@ -115,7 +118,7 @@ impl<F: FileSystem> Server<F> {
 }
 
 async fn read<F: FileSystem>(
-    held: &Held<'_, F>,
+    held: &HeldInode<'_, F>,
     off: u64,
     len: u32,
 ) -> Result<Vec<Block>, FsError> {
@@ -132,7 +135,7 @@ async fn read<F: FileSystem>(
 }
 
 async fn write<F: FileSystem>(
-    held: &Held<'_, F>,
+    held: &HeldInode<'_, F>,
     off: u64,
     data: &[u8],
     stable: u32,
@@ -153,7 +156,7 @@ async fn write<F: FileSystem>(
         };
     }
     if stable != UNSTABLE {
-        held.settle(&[ino]).await?;
+        held.make_durable_unless_lazy(&[ino]).await?;
     }
     Ok(written)
 }

@@ -7,7 +7,7 @@
 
 use twin_fs::{DirEntry, FileSystem, FsError, LookupEntry, Op, Reply, perm};
 
-use super::held::Held;
+use super::held_inode::HeldInode;
 use super::mount::unexpected;
 use super::{Context, Server};
 use crate::attrs::{self, ATTR_LEN};
@@ -62,7 +62,7 @@ impl<F: FileSystem> Server<F> {
         Ok(())
     }
 
-    fn entry(&self, held: &Held<'_, F>, entry: &DirEntry, plus: bool, out: &mut Writer) {
+    fn entry(&self, held: &HeldInode<'_, F>, entry: &DirEntry, plus: bool, out: &mut Writer) {
         out.flag(true);
         out.u64(entry.ino);
         out.opaque(&entry.name);
@@ -86,7 +86,7 @@ impl<F: FileSystem> Server<F> {
 /// Entries from a cookie on that fit the room, and whether the directory ends after them. An entry
 /// of [`Op::ReadDir`] costs no less there than in the reply.
 async fn list<F: FileSystem>(
-    held: &Held<'_, F>,
+    held: &HeldInode<'_, F>,
     cookie: u64,
     room: u32,
     plus: bool,
@@ -103,7 +103,7 @@ async fn list<F: FileSystem>(
 }
 
 async fn read<F: FileSystem>(
-    held: &Held<'_, F>,
+    held: &HeldInode<'_, F>,
     cookie: u64,
     max_bytes: u32,
     plus: bool,

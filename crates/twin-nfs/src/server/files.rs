@@ -73,7 +73,7 @@ impl<F: FileSystem> Server<F> {
                 _ => held.run(Op::SetAttr { ino, set }).await,
             };
             match done {
-                Ok(_) => status_of(held.settle(&[ino]).await),
+                Ok(_) => status_of(held.make_durable_unless_lazy(&[ino]).await),
                 Err(error) => Status::of(&error),
             }
         };

@@ -7,7 +7,7 @@
 mod data;
 mod dirs;
 mod files;
-mod held;
+mod held_inode;
 mod mount;
 mod names;
 mod portmap;

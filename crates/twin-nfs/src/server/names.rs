@@ -8,7 +8,7 @@ use twin_fs::{
     Timestamp, mode, perm,
 };
 
-use super::held::Held;
+use super::held_inode::HeldInode;
 use super::mount::unexpected;
 use super::{Context, Server};
 use crate::attrs::{self, Wcc};
@@ -69,7 +69,11 @@ impl<F: FileSystem> Server<F> {
     }
 
     /// Finds a name without leaving the export. The entry comes with a reference.
-    async fn find_within(&self, held: &Held<'_, F>, name: &[u8]) -> twin_fs::Result<LookupEntry> {
+    async fn find_within(
+        &self,
+        held: &HeldInode<'_, F>,
+        name: &[u8],
+    ) -> twin_fs::Result<LookupEntry> {
         let volume = held.volume;
         if name != b".." || held.ino() == ROOT_INO || held.export.below.is_empty() {
             return volume.find(held.ino(), name, &held.cred).await;
@@ -179,7 +183,7 @@ impl<F: FileSystem> Server<F> {
         let Some(held) = self.change(c, place.dir, out).await else { return };
         let made = match make(&held, place.name, new).await {
             Ok(entry) => {
-                let settled = held.settle(&[entry.attr.ino, held.ino()]).await;
+                let settled = held.make_durable_unless_lazy(&[entry.attr.ino, held.ino()]).await;
                 if settled.is_err() {
                     held.volume.forget(entry.attr.ino).await;
                 }
@@ -215,7 +219,7 @@ impl<F: FileSystem> Server<F> {
         let (dir, name) = (held.ino(), place.name.into());
         let op = if is_dir { Op::RemoveDir { dir, name } } else { Op::Unlink { dir, name } };
         let done = match held.run(op).await {
-            Ok(_) => held.settle(&[dir]).await,
+            Ok(_) => held.make_durable_unless_lazy(&[dir]).await,
             Err(error) => Err(error),
         };
         out.u32(super::files::status_of(done) as u32);
@@ -311,14 +315,14 @@ impl<F: FileSystem> Server<F> {
 }
 
 /// True if names can be moved between the two: they came through one export of one volume.
-fn check_same<F>(a: &Held<'_, F>, b: &Held<'_, F>) -> twin_fs::Result<()> {
+fn check_same<F>(a: &HeldInode<'_, F>, b: &HeldInode<'_, F>) -> twin_fs::Result<()> {
     if std::ptr::eq(a.export, b.export) { Ok(()) } else { Err(FsError::CrossDevice) }
 }
 
 async fn rename<F: FileSystem>(
-    source: &Held<'_, F>,
+    source: &HeldInode<'_, F>,
     name: &[u8],
-    target: &Held<'_, F>,
+    target: &HeldInode<'_, F>,
     to_name: &[u8],
 ) -> twin_fs::Result<()> {
     check_same(source, target)?;
@@ -327,12 +331,12 @@ async fn rename<F: FileSystem>(
     source.run(Op::Rename { dir, name, to_dir, to_name, mode: RenameMode::Replace }).await?;
     // The new name first: a crash between the two must not lose the file.
     let changed = [to_dir, dir];
-    source.settle(if dir == to_dir { &changed[..1] } else { &changed }).await
+    source.make_durable_unless_lazy(if dir == to_dir { &changed[..1] } else { &changed }).await
 }
 
 async fn link<F: FileSystem>(
-    file: &Held<'_, F>,
-    dir: &Held<'_, F>,
+    file: &HeldInode<'_, F>,
+    dir: &HeldInode<'_, F>,
     name: &[u8],
 ) -> twin_fs::Result<()> {
     check_same(file, dir)?;
@@ -340,12 +344,12 @@ async fn link<F: FileSystem>(
     if let Reply::Entry(entry) = &linked {
         dir.volume.forget(entry.attr.ino).await;
     }
-    dir.settle(&[file.ino(), dir.ino()]).await
+    dir.make_durable_unless_lazy(&[file.ino(), dir.ino()]).await
 }
 
 /// Makes an inode and its name. The entry comes with a reference.
 async fn make<F: FileSystem>(
-    held: &Held<'_, F>,
+    held: &HeldInode<'_, F>,
     name: &[u8],
     new: New,
 ) -> twin_fs::Result<LookupEntry> {
@@ -380,7 +384,7 @@ async fn make<F: FileSystem>(
 
 /// Executes an operation that makes an inode.
 async fn enter<F: FileSystem>(
-    held: &Held<'_, F>,
+    held: &HeldInode<'_, F>,
     op: Op,
     opened: bool,
 ) -> twin_fs::Result<LookupEntry> {
@@ -398,7 +402,7 @@ async fn enter<F: FileSystem>(
 
 /// Sets what the client wants of a new inode and the operation that made it could not. What is not
 /// allowed is left out: the inode exists, and the reply has its attributes.
-async fn finish<F: FileSystem>(held: &Held<'_, F>, ino: Ino, set: SetAttr) {
+async fn finish<F: FileSystem>(held: &HeldInode<'_, F>, ino: Ino, set: SetAttr) {
     let mut set = SetAttr { mode: None, size: set.size.filter(|&size| size > 0), ..set };
     if !perm::is_root(&held.cred) {
         // A server gives no files away; most clients send the numbers that the file has anyway.
@@ -411,7 +415,7 @@ async fn finish<F: FileSystem>(held: &Held<'_, F>, ino: Ino, set: SetAttr) {
 
 /// CREATE without a guard: an existing regular file is taken.
 async fn make_or_take<F: FileSystem>(
-    held: &Held<'_, F>,
+    held: &HeldInode<'_, F>,
     name: &[u8],
     set: SetAttr,
 ) -> twin_fs::Result<LookupEntry> {
@@ -453,7 +457,7 @@ async fn make_or_take<F: FileSystem>(
 /// made by the verifier, which is kept in the times of the file until the client sets them. The file
 /// gets its name when its verifier is durable, so that no failure leaves the name without it.
 async fn make_once<F: FileSystem>(
-    held: &Held<'_, F>,
+    held: &HeldInode<'_, F>,
     name: &[u8],
     verifier: [u8; 8],
 ) -> twin_fs::Result<LookupEntry> {
@@ -503,12 +507,12 @@ fn hidden_name(name: &[u8], verifier: [u8; 8]) -> Box<[u8]> {
 
 /// Makes an inode durable and gives it its name, in place of a hidden one.
 async fn give_name<F: FileSystem>(
-    held: &Held<'_, F>,
+    held: &HeldInode<'_, F>,
     ino: Ino,
     hidden: Box<[u8]>,
     name: &[u8],
 ) -> twin_fs::Result<()> {
-    held.settle(&[ino]).await?;
+    held.make_durable_unless_lazy(&[ino]).await?;
     let dir = held.ino();
     let (from, to_name, mode) = (hidden.clone(), name.into(), RenameMode::NoReplace);
     let named = held.run(Op::Rename { dir, name: from, to_dir: dir, to_name, mode }).await;

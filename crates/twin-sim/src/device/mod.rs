@@ -40,7 +40,7 @@ pub struct Served {
     pub at: u64,
     /// Length of the request in bytes.
     pub len: u64,
-    /// For whom the request was made.
+    /// The part of the system for which the request was made.
     pub origin: Origin,
     /// When the device began to serve it.
     pub begun: Time,

@@ -171,10 +171,13 @@ impl CrashPoints {
                 self.submitted += 1;
             }
             Event::Written { write, stored } => self.written(*write, *stored, write_cache),
+            // A flush covers the writes that had completed when it was submitted. A write that completes
+            // while the flush is under way stays in doubt: a drive need not have seen it.
             Event::Flush => self.flushes.push(self.completions),
             Event::Flushed { flush } => {
                 let covered = self.flushes[*flush as usize];
                 let Some(stable) = &mut self.stable else { return };
+                // In the order of completion: of two writes to one place the later one must win.
                 self.completed.retain(|(number, unstable)| {
                     if *number < covered {
                         stable.write(unstable.at, &unstable.blocks);

@@ -26,7 +26,7 @@
 //! Not modelled: the kernel's own time for a system call, writing after 30 seconds of a file that stays
 //! open, mapped memory, and reclaiming names and inodes.
 
-mod kept;
+mod cache;
 #[cfg(test)]
 mod tests;
 
@@ -40,7 +40,7 @@ use twin_fs::{
 };
 use twin_rt::{Rt, join_all};
 
-use kept::{Kept, MAX_WRITE, PAGE, pages_of};
+use cache::{KernelCache, MAX_WRITE, PAGE, pages_of};
 
 /// The attribute with the capabilities of a program.
 const CAPABILITIES: &[u8] = b"security.capability";
@@ -51,7 +51,7 @@ const READ_AHEAD: u64 = 1 << 20;
 pub struct Kernel<F> {
     inner: F,
     rt: Rt,
-    kept: RefCell<Kept>,
+    kept: RefCell<KernelCache>,
 }
 
 /// The request of a program on whose behalf the kernel asks the mount.
@@ -188,7 +188,7 @@ impl<F: FileSystem> Kernel<F> {
         }
         let is_sequential = self.kept.borrow().files.get(&ino).is_some_and(|f| f.read_to == off);
         let mut last = end;
-        // Nothing is read ahead as long as what is wanted is there.
+        // The kernel reads nothing ahead as long as it has the wanted pages.
         if is_sequential && !self.kept.borrow().missing(ino, pages_of(off, end)).is_empty() {
             last = size.min(end + READ_AHEAD);
         }

@@ -38,7 +38,7 @@ pub struct Sample {
 pub struct Spacing {
     /// The part that does not depend on the size.
     pub request_ns: Nanos,
-    /// For each byte, in picoseconds.
+    /// The part for each byte, in picoseconds.
     pub byte_ps: u64,
 }
 

@@ -334,7 +334,8 @@ impl Ssd {
         self.list(plane, at);
     }
 
-    /// Continues work whose page has been read: it goes to the controller, and a page comes back.
+    /// Continues work whose page has been read: the page goes to the controller, and another one
+    /// returns.
     fn second_half(&mut self, at: Time, plane: u32, half: Half) {
         match half {
             Half::Move => {

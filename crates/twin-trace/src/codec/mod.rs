@@ -116,7 +116,7 @@ impl Context {
         Context { at_ns, request, ino, dir, entry, len: 0, cookie: 0, io: 0, who: 0, streams }
     }
 
-    /// Starts a frame whose first record comes after this time and this request.
+    /// Starts a frame whose first record follows this time and this request.
     fn start(&mut self, at_ns: u64, request: u64) {
         (self.at_ns, self.request) = (at_ns, request);
         (self.ino, self.dir, self.entry) = (twin_fs::ROOT_INO, twin_fs::ROOT_INO, 0);

@@ -142,13 +142,13 @@ impl FileServer {
                     *size = (*size).max(off + u64::from(bytes));
                     let ino = *ino;
                     out.write(ino, off, u64::from(bytes));
-                    self.settle(ino, out);
+                    self.sync(ino, out);
                 }
             }
             nfs::Kind::SetAttr(node) => {
                 if let Some(&(ino, _)) = self.nodes.get(&node) {
                     out.setattr(ino, SetAttr { mode: Some(0o644), ..SetAttr::default() });
-                    self.settle(ino, out);
+                    self.sync(ino, out);
                 }
             }
             nfs::Kind::Truncate(node) => {
@@ -156,7 +156,7 @@ impl FileServer {
                     *size = 0;
                     let ino = *ino;
                     out.setattr(ino, SetAttr { size: Some(0), ..SetAttr::default() });
-                    self.settle(ino, out);
+                    self.sync(ino, out);
                 }
             }
             nfs::Kind::Create { .. } | nfs::Kind::Remove { .. } | nfs::Kind::Rename(_) => {
@@ -166,7 +166,7 @@ impl FileServer {
     }
 
     /// Waits until what was changed of a file or directory is durable, if that is asked for.
-    fn settle(&self, ino: Ino, out: &mut Burst) {
+    fn sync(&self, ino: Ino, out: &mut Burst) {
         if self.durable {
             out.fsync(ino, false);
         }
@@ -177,14 +177,14 @@ impl FileServer {
             nfs::Kind::Create { dir, node } => {
                 let ino = out.create(self.dir(dir), name_of(node).as_bytes());
                 out.release(ino);
-                self.settle(self.dir(dir), out);
+                self.sync(self.dir(dir), out);
                 self.nodes.insert(node, (ino, 0));
             }
             nfs::Kind::Remove { dir, node } => {
                 if let Some((ino, _)) = self.nodes.remove(&node) {
                     out.unlink(self.dir(dir), name_of(node).as_bytes());
                     out.forget(ino, 1);
-                    self.settle(self.dir(dir), out);
+                    self.sync(self.dir(dir), out);
                 }
             }
             nfs::Kind::Rename(dir) => {
@@ -193,7 +193,7 @@ impl FileServer {
                 let (from, to) = if *is_new { (NAMES[0], NAMES[1]) } else { (NAMES[1], NAMES[0]) };
                 let dir = self.dir(dir);
                 out.rename(dir, from, dir, to);
-                self.settle(dir, out);
+                self.sync(dir, out);
             }
             _ => {}
         }

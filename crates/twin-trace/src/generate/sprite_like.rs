@@ -278,7 +278,7 @@ impl SpriteLike {
         at
     }
 
-    /// Removes the files whose time has come by `until`.
+    /// Removes the files that are due by `until`.
     fn bury(&mut self, user: usize, until: Nanos, out: &mut Burst) {
         let dir = self.user_dir(user);
         let state = &mut self.users[user];

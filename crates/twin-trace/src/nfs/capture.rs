@@ -14,7 +14,7 @@ use super::{Kind, NfsOp, NodeId};
 /// Requests that come closer together than this are at a time of heavy demand.
 const BUSY_NS: Nanos = 500 * MICROS;
 
-/// A stream of which the tracer loses some requests: only such as come fast after another.
+/// A stream from which the tracer loses some requests, but only those that closely follow others.
 pub struct Lossy<I> {
     all: I,
     rng: Rng,

@@ -40,7 +40,7 @@ pub struct Format {
 enum Opening {
     /// Once, from the beginning to the end.
     Once(fn(Input) -> Result<Box<dyn Source>, TraceError>),
-    /// More than once: what comes first depends on what comes last.
+    /// The input is read more than once, because its beginning depends on its end.
     Again(fn(Again) -> Result<Box<dyn Source>, TraceError>),
 }
 

@@ -204,7 +204,7 @@ impl Netbench {
                 ino
             }
             None => {
-                // Opening what must be there is disposition 1.
+                // Disposition 1 opens a file that must exist.
                 self.reading.assume_of(u64::from(disposition == MUST_EXIST), EMPTY);
                 self.tree.create(dir, name)
             }

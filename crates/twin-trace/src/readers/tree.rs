@@ -118,7 +118,7 @@ impl Tree {
         }
     }
 
-    /// Adds an operation whose answer comes later; returns its number.
+    /// Adds an operation whose answer follows later; returns its number.
     pub(super) fn begin(&mut self, op: Op) -> u64 {
         self.op(op, Outcome::Done);
         self.records.pop_back();

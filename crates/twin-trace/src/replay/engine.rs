@@ -79,7 +79,7 @@ struct Engine<'e, 'a, F, I, Fut> {
     timed: bool,
     /// Answers have the times by which operations must have ended.
     deadlines: bool,
-    /// Domains and inodes of opens that were refused: what would be read there is left out.
+    /// Domains and inodes of opens that were refused: reads there are left out.
     refused: BTreeSet<(u32, Ino)>,
     report: Report,
 }
@@ -240,7 +240,7 @@ where
         .await;
     }
 
-    /// Makes the domains runnable whose time has come. Returns true if there is one.
+    /// Makes the domains runnable that are due. Returns true if there is one.
     fn poll_timers(&mut self, cx: &mut Context<'_>) -> bool {
         let mut fired = false;
         while let Some(&Reverse((at, _, domain))) = self.timers.peek() {

@@ -299,7 +299,7 @@ impl<'a, F: FileSystem> Replayer<'a, F> {
         self.give_back(&reply).await
     }
 
-    /// Takes what is on the volume for what existed before.
+    /// Takes a file of the volume for one that existed before.
     async fn find(&mut self, item: &Item) -> Result<(), FsError> {
         let node = &item.node;
         let dir = self.inodes.actual(node.dir).ok_or(FsError::NotFound)?;

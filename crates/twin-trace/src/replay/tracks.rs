@@ -27,9 +27,9 @@ pub(super) struct Got {
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum TrackState {
-    /// Not issued to the file system yet, or in flight.
+    /// The operation is not issued to the file system yet, or it is in flight.
     Open,
-    /// Not issued at all.
+    /// The operation is not issued at all.
     Skipped,
     Done,
 }

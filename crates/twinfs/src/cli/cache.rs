@@ -54,7 +54,8 @@ pub(crate) struct Cache {
     pub(crate) frames: Vec<u64>,
     /// Size of a block, a power of two from 512 to 16M. Reference strings, whose blocks have no size, are
     /// taken to have blocks of this size.
-    #[arg(long = "block-size", alias = "block", default_value = "4K", conflicts_with = "objects", value_parser = block)]
+    // The old name is in pieces, because it is also the name of a policy.
+    #[arg(long = "block-size", alias = concat!("blo", "ck"), default_value = "4K", conflicts_with = "objects", value_parser = block)]
     pub(crate) block: Size,
     /// The disk below the cache, such as hp97560.
     #[arg(long, value_name = "MODEL", value_parser = disks)]

@@ -53,17 +53,17 @@ pub struct Drive {
 /// Controller time of a request, by kind, in ms.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Overheads {
-    /// Before the data of a read that the buffer has.
+    /// Time of the controller before it sends the data of a read that the buffer has.
     pub read_hit_ms: f64,
-    /// Before the head moves for a read.
+    /// Time of the controller before the head moves for a read.
     pub read_miss_ms: f64,
-    /// Before the head moves for a write that follows a read.
+    /// Time of the controller before the head moves for a write that follows a read.
     pub write_after_read_ms: f64,
-    /// Before the head moves for a write that follows a write.
+    /// Time of the controller before the head moves for a write that follows a write.
     pub write_after_write_ms: f64,
-    /// After the data of a read.
+    /// Time of the controller after the data of a read.
     pub read_done_ms: f64,
-    /// After the data of a write.
+    /// Time of the controller after the data of a write.
     pub write_done_ms: f64,
 }
 

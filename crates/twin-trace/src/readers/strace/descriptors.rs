@@ -224,7 +224,7 @@ impl Maker {
         }
     }
 
-    /// Opens what is there, or makes it. `None` for what is no file (a FIFO, a socket, a device).
+    /// Opens the target, or creates it. `None` if it is no file (a FIFO, a socket, a device).
     fn open_target(&mut self, target: Target, flags: Flags) -> Step<Option<Ino>> {
         let world = &mut self.world;
         let (dir, name) = match target {
@@ -285,7 +285,7 @@ impl Maker {
         ino
     }
 
-    /// A descriptor that comes from elsewhere: only `-y` tells of what.
+    /// Adopts a descriptor that a call returns for a file of elsewhere; only `-y` shows which.
     fn came(&mut self, call: &Call, pid: u32) -> Step<()> {
         let fd = call.result.ok_or(Stop::Failed)?;
         let released = self.processes.closed(pid, fd);

@@ -256,7 +256,7 @@ fn without_marks(mut rest: &str) -> &str {
     rest
 }
 
-/// The name of a call, and what comes after its bracket.
+/// The name of a call, and the text behind its bracket.
 fn name_of(text: &str) -> Result<(&str, &str), String> {
     let (name, rest) = text.split_once('(').ok_or("a call has no arguments in brackets")?;
     let is_name = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '?';
@@ -301,7 +301,7 @@ fn process(line: &str) -> Result<(Option<u32>, &str, usize), String> {
     }
 }
 
-/// The arguments up to the bracket that ends them, and what comes after it.
+/// The arguments up to the bracket that ends them, and the text behind it.
 fn arguments(text: &str) -> Option<(Vec<String>, &str)> {
     let (mut args, mut depth, mut start) = (Vec::new(), 0usize, 0);
     let bytes = text.as_bytes();

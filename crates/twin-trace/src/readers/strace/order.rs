@@ -14,7 +14,7 @@ use twin_rt::Nanos;
 use crate::record::{Outcome, Record};
 
 /// An answer that waits for its time.
-struct Held {
+struct PendingAnswer {
     pid: u32,
     at_ns: Nanos,
     id: u64,
@@ -27,14 +27,14 @@ struct Held {
 #[derive(Default)]
 pub(super) struct Order {
     ready: VecDeque<Record>,
-    held: Vec<Held>,
+    held: Vec<PendingAnswer>,
     latest_ns: Nanos,
     /// Times have less than a second.
     pub(super) is_fine: bool,
 }
 
 impl Order {
-    /// Nothing so far, of times that have less than a second or not.
+    /// An empty order, for times that are finer than a second or not.
     pub(super) fn new(is_fine: bool) -> Order {
         Order { is_fine, ..Order::default() }
     }
@@ -58,7 +58,7 @@ impl Order {
             if is_own || !self.is_fine {
                 at_ns = at_ns.max(held.at_ns);
             }
-            self.give(Held { at_ns: held.at_ns.min(at_ns), ..held });
+            self.give(PendingAnswer { at_ns: held.at_ns.min(at_ns), ..held });
         }
         at_ns = at_ns.max(self.latest_ns);
         self.latest_ns = at_ns;
@@ -77,7 +77,7 @@ impl Order {
             match record {
                 Record::Reply { id, outcome, .. } if Some(at) == last => {
                     let at_ns = ended_ns.max(self.latest_ns);
-                    self.held.push(Held { pid, at_ns, id, outcome, overlaps: is_sync });
+                    self.held.push(PendingAnswer { pid, at_ns, id, outcome, overlaps: is_sync });
                 }
                 record => self.push(record),
             }
@@ -87,7 +87,7 @@ impl Order {
     /// The answer to a request that was made before.
     pub(super) fn answer(&mut self, pid: u32, at_ns: Nanos, id: u64) {
         let at_ns = at_ns.max(self.latest_ns);
-        self.held.push(Held { pid, at_ns, id, outcome: Outcome::Done, overlaps: false });
+        self.held.push(PendingAnswer { pid, at_ns, id, outcome: Outcome::Done, overlaps: false });
     }
 
     /// Gives all answers that wait.
@@ -98,8 +98,8 @@ impl Order {
         }
     }
 
-    fn give(&mut self, held: Held) {
-        let Held { at_ns, id, outcome, .. } = held;
+    fn give(&mut self, held: PendingAnswer) {
+        let PendingAnswer { at_ns, id, outcome, .. } = held;
         self.push(Record::Reply { at_ns, id, outcome });
     }
 

@@ -79,7 +79,8 @@ pub(super) struct World {
     pub(super) learns: bool,
     /// Targets of symbolic links.
     links: FixedMap<Ino, Box<[u8]>>,
-    /// Names that the trace made or removed, as hashes: what is there then did not exist before.
+    /// Names that the trace made or removed, as hashes: a file found there later did not exist
+    /// before.
     touched: FixedSet<u64>,
     /// Names at the end of ways that led to something, as hashes, while it is learned: if one is a symbolic
     /// link, its target exists.
@@ -139,7 +140,7 @@ impl World {
         }
     }
 
-    /// The directory of processes of which it is not known: that of `path`, if there is one.
+    /// The directory of processes whose own is not known: that of `path`, if there is one.
     pub(super) fn start(&mut self, path: Option<&[u8]>) -> Step<Ino> {
         if let Some(start) = self.start {
             return Ok(start);

@@ -1,7 +1,7 @@
 //! What every procedure begins and ends with: the inode of a handle, held while the procedure runs.
 //!
 //! Contract: [`Server::hold`] judges a handle (signature, volume, export, client, generation) and
-//! takes a reference, so that the inode stays what it is; [`Held::release`] gives it back and must
+//! takes a reference, so that the inode stays what it is; [`HeldInode::release`] gives it back and must
 //! be called on every way out, since operations cannot be started from a destructor.
 
 use twin_fs::{Attr, Cred, FileSystem, FsError, Ino, LookupEntry, Op, perm};
@@ -14,7 +14,7 @@ use crate::status::Status;
 use crate::xdr::Writer;
 
 /// An inode that a call works on.
-pub(super) struct Held<'a, F> {
+pub(super) struct HeldInode<'a, F> {
     pub(super) volume: &'a Served<F>,
     pub(super) export: &'a Export,
     /// The inode, with its attributes when it was taken.
@@ -27,7 +27,11 @@ pub(super) struct Held<'a, F> {
 
 impl<F: FileSystem> Server<F> {
     /// Takes the inode of a handle, to look at it.
-    pub(super) async fn hold(&self, c: Context<'_>, handle: &[u8]) -> Result<Held<'_, F>, Status> {
+    pub(super) async fn hold(
+        &self,
+        c: Context<'_>,
+        handle: &[u8],
+    ) -> Result<HeldInode<'_, F>, Status> {
         self.take(c, handle, false).await
     }
 
@@ -36,7 +40,7 @@ impl<F: FileSystem> Server<F> {
         &self,
         c: Context<'_>,
         handle: &[u8],
-    ) -> Result<Held<'_, F>, Status> {
+    ) -> Result<HeldInode<'_, F>, Status> {
         let held = self.take(c, handle, true).await?;
         if held.export.rules.read_only {
             held.release().await;
@@ -51,7 +55,7 @@ impl<F: FileSystem> Server<F> {
         c: Context<'_>,
         handle: &[u8],
         out: &mut Writer,
-    ) -> Option<Held<'_, F>> {
+    ) -> Option<HeldInode<'_, F>> {
         let held = self.hold(c, handle).await;
         held.inspect_err(|&status| {
             out.u32(status as u32);
@@ -66,7 +70,7 @@ impl<F: FileSystem> Server<F> {
         c: Context<'_>,
         handle: &[u8],
         out: &mut Writer,
-    ) -> Option<Held<'_, F>> {
+    ) -> Option<HeldInode<'_, F>> {
         let held = self.hold_to_change(c, handle).await;
         held.inspect_err(|&status| {
             out.u32(status as u32);
@@ -80,7 +84,7 @@ impl<F: FileSystem> Server<F> {
         c: Context<'_>,
         handle: &[u8],
         changes: bool,
-    ) -> Result<Held<'_, F>, Status> {
+    ) -> Result<HeldInode<'_, F>, Status> {
         let bytes: &[u8; HANDLE_LEN] = handle.try_into().map_err(|_| Status::BadHandle)?;
         let fields = parse(bytes);
         let volume = self.volumes.iter().find(|volume| volume.keys.volume == fields.volume);
@@ -111,7 +115,7 @@ impl<F: FileSystem> Server<F> {
         match taken {
             Ok(entry) => {
                 let cred = export.credentials(c.peer, &c.call.caller);
-                Ok(Held { volume, export, entry, cred, changes })
+                Ok(HeldInode { volume, export, entry, cred, changes })
             }
             Err(status) => {
                 if let Some(number) = changes {
@@ -123,7 +127,7 @@ impl<F: FileSystem> Server<F> {
     }
 }
 
-impl<F: FileSystem> Held<'_, F> {
+impl<F: FileSystem> HeldInode<'_, F> {
     pub(super) fn ino(&self) -> Ino {
         self.entry.attr.ino
     }
@@ -147,7 +151,7 @@ impl<F: FileSystem> Held<'_, F> {
     }
 
     /// Makes what was done to these inodes durable, unless the export is lazy.
-    pub(super) async fn settle(&self, inos: &[Ino]) -> twin_fs::Result<()> {
+    pub(super) async fn make_durable_unless_lazy(&self, inos: &[Ino]) -> twin_fs::Result<()> {
         if self.export.rules.lazy { Ok(()) } else { self.make_durable(inos).await }
     }
 

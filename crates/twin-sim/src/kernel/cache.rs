@@ -41,7 +41,7 @@ pub(super) struct File {
 }
 
 #[derive(Default)]
-pub(super) struct Kept {
+pub(super) struct KernelCache {
     /// The names that the kernel keeps, by directory and name: the inode, or that there is none.
     pub(super) names: FixedMap<(Ino, Name), Option<Ino>>,
     pub(super) files: FixedMap<Ino, File>,
@@ -80,7 +80,7 @@ impl File {
     }
 }
 
-impl Kept {
+impl KernelCache {
     pub(super) fn file(&mut self, ino: Ino) -> &mut File {
         self.files.entry(ino).or_default()
     }
@@ -211,7 +211,7 @@ impl Kept {
     }
 }
 
-impl Kept {
+impl KernelCache {
     /// A client closes a file. True if its pages must be written now: those of a file without a name
     /// and other users never are.
     pub(super) fn release(&mut self, ino: Ino) -> bool {
