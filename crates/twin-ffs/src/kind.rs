@@ -6,8 +6,8 @@ use twin_disk::BlockDevice;
 use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::geometry::Geometry;
 use twin_fs::{
-    CheckReport, CheckRequest, Cpu, FsError, Identity, KeyHelp, Layout, LayoutConfig, LayoutKind,
-    OpenVolume, Opened, Result, Settings, VolumeProperty,
+    CheckReport, CheckRequest, Cpu, FsError, Identity, KeyHelp, LayoutConfig, LayoutKind, Opened,
+    Result, Settings, Volume, VolumeProperty,
 };
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::value::{bytes_for_people, list, number};
@@ -217,7 +217,7 @@ impl LayoutConfig for FfsConfig {
         let opening = Ffs::open(rt, device, cpu, settings, self.ffs.clone());
         Box::pin(async move {
             let (volume, recovered) = opening.await?;
-            Ok(Opened { volume: OpenVolume::new(volume), recovery: recovery(&recovered) })
+            Ok(Opened { volume: volume.volume, recovery: recovery(&recovered) })
         })
     }
 
@@ -324,13 +324,12 @@ impl LayoutKind for Kind {
         dump::dump(device, request, sink)
     }
 
-    fn properties(&self, volume: &OpenVolume) -> Vec<VolumeProperty> {
-        let Some(volume) = volume.of_layout::<Ffs>() else { return Vec::new() };
-        let ffs = &volume.layout;
+    fn properties(&self, volume: &Volume) -> Vec<VolumeProperty> {
+        let Some(ffs) = volume.layout_as::<Ffs>() else { return Vec::new() };
         let sb = ffs.superblock();
         let (used, limit) = ffs.space();
         let (blocks, free) = ffs.free_space();
-        let stat = ffs.stat(&volume.core);
+        let stat = volume.stat();
         let percent = used as f64 * 100.0 / limit as f64;
         let size = bytes_for_people;
         let block = u64::from(sb.geometry.block_size);

@@ -369,7 +369,7 @@ impl Space {
 
     /// Marks free fragments of one block as used, whoever gets them. Returns false if they are not
     /// free.
-    pub(crate) fn hold(&mut self, sb: &Superblock, place: Freed) -> bool {
+    pub(crate) fn claim(&mut self, sb: &Superblock, place: Freed) -> bool {
         let Some((group, within)) = sb.locate(place.addr) else { return false };
         let group = &mut self.groups[group as usize];
         let is_free = group.is_free(within, place.frags);

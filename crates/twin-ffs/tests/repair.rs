@@ -159,7 +159,7 @@ fn garbage_in_an_indirect_block_takes_no_block_from_another_file() {
         w.rt.block_on(w.volume.close()).unwrap().unwrap();
         let disk = Rc::clone(&w.disk);
         let theirs = first_pointer(&disk, small);
-        let slot = w.volume.core.geometry.direct;
+        let slot = w.volume.core().geometry.direct;
         change_indirect(&disk, large, slot, |sb, _, content| {
             let outside = sb.size / u64::from(sb.geometry.frag_size) + 5;
             sb.geometry.set_ptr(content, 0, Ptr { addr: theirs, len: 8192, crc: 0 });
@@ -185,7 +185,7 @@ fn an_indirect_block_that_leads_to_itself_is_looked_at_once() {
         let file = w.create("file");
         w.write(file, 0, &[2; 20 * 8192]);
         w.rt.block_on(w.volume.close()).unwrap().unwrap();
-        let (disk, slot) = (Rc::clone(&w.disk), w.volume.core.geometry.direct);
+        let (disk, slot) = (Rc::clone(&w.disk), w.volume.core().geometry.direct);
         change_indirect(&disk, file, slot, |sb, addr, content| {
             for index in 0..sb.geometry.per_block() as usize {
                 sb.geometry.set_ptr(content, index, Ptr { addr, len: 8192, crc: 0 });
@@ -298,7 +298,7 @@ fn what_an_impossible_pointer_led_to_is_an_error_and_has_a_path() {
         w.op(Op::Create { dir, name, mode: 0o644, exclusive: true });
         let find = |dir: Ino, name: &str| Op::Lookup { dir, name: name.as_bytes().into() };
         let twin_fs::Reply::Entry(entry) = w.op(find(dir, "file")) else { panic!("a file") };
-        let (file, block) = (entry.attr.ino, u64::from(w.volume.core.geometry.block_size));
+        let (file, block) = (entry.attr.ino, u64::from(w.volume.core().geometry.block_size));
         w.write(file, 0, &vec![1; 3 * block as usize]);
         w.rt.block_on(w.volume.close()).unwrap().unwrap();
         let disk = Rc::clone(&w.disk);

@@ -11,7 +11,7 @@ use twin_disk::BlockDevice;
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::{Key, SettingsError};
 
-use crate::{Cpu, FsError, OpenVolume, Result, Settings, dump};
+use crate::{Cpu, FsError, Result, Settings, Volume, dump};
 
 /// A layout entry: what programs can ask of a layout. See the module.
 pub trait LayoutKind: Sync {
@@ -31,15 +31,6 @@ pub trait LayoutKind: Sync {
     /// True if the layout keeps a log in segments, which a cleaner empties.
     fn is_log(&self) -> bool {
         false
-    }
-
-    /// Cleans the log of an open volume; `None` if the layout has no log.
-    fn clean<'a>(
-        &'a self,
-        _volume: &'a OpenVolume,
-        _how: Cleaning,
-    ) -> Option<BoxFuture<'a, Result<Cleaned>>> {
-        None
     }
 
     /// The default settings of the layout.
@@ -106,7 +97,7 @@ pub trait LayoutKind: Sync {
     ) -> BoxFuture<'a, std::result::Result<(), dump::DumpError>>;
 
     /// The properties of an open volume that programs show, in the order in which they show them.
-    fn properties(&self, volume: &OpenVolume) -> Vec<VolumeProperty>;
+    fn properties(&self, volume: &Volume) -> Vec<VolumeProperty>;
 }
 
 impl fmt::Debug for dyn LayoutKind {
@@ -140,28 +131,6 @@ pub struct CheckRequest {
     pub repair: bool,
 }
 
-/// The limits of a cleaning run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cleaning {
-    /// The most segments to clean.
-    pub segments: u64,
-    /// The smallest share of dead data, from 0 to 1, that makes a segment worth cleaning.
-    pub garbage_share: f64,
-}
-
-/// The result of cleaning a log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cleaned {
-    /// The number of segments that were cleaned.
-    pub segments: u64,
-    /// The bytes that were moved out of them.
-    pub moved_bytes: u64,
-    /// The number of clean segments before.
-    pub clean_before: u32,
-    /// The number of clean segments afterwards.
-    pub clean_after: u32,
-}
-
 /// The result of a check.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CheckReport {
@@ -187,7 +156,7 @@ impl CheckReport {
 /// A volume that was opened.
 pub struct Opened {
     /// The volume.
-    pub volume: OpenVolume,
+    pub volume: Volume,
     /// What recovery did, for display, if the volume had not been closed.
     pub recovery: Option<String>,
 }

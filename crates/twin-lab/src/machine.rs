@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use twin_disk::{BlockDevice, Recorded};
-use twin_fs::{Cpu, Identity, OpenVolume, Opened};
+use twin_fs::{Cpu, Identity, Opened, Volume};
 use twin_rt::{ClockOnly, Rt};
 use twin_sim::{Builder, HostAdapter, SimDisk, bus, cpu, model, queue};
 
@@ -101,7 +101,7 @@ pub(crate) trait OnVolume {
         self,
         rt: &Rt,
         disk: &SimDisk,
-        volume: &OpenVolume,
+        volume: &Volume,
     ) -> Result<Self::Output, SimulateError>;
 }
 

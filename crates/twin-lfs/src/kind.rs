@@ -7,8 +7,8 @@ use twin_disk::BlockDevice;
 use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::geometry::Geometry;
 use twin_fs::{
-    CheckReport, CheckRequest, Cleaned, Cleaning, Cpu, Identity, KeyHelp, Layout, LayoutConfig,
-    LayoutKind, OpenVolume, Opened, Result, Settings, VolumeProperty,
+    CheckReport, CheckRequest, Cpu, Identity, KeyHelp, LayoutConfig, LayoutKind, Opened, Result,
+    Settings, Volume, VolumeProperty,
 };
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::value::bytes_for_people;
@@ -194,7 +194,7 @@ impl LayoutConfig for LfsConfig {
             let log = bytes_for_people(log_bytes);
             let recovery =
                 (log_writes > 0).then(|| format!("recovered {log_writes} log writes ({log})"));
-            Ok(Opened { volume: OpenVolume::new(volume), recovery })
+            Ok(Opened { volume: volume.volume, recovery })
         })
     }
 
@@ -230,16 +230,6 @@ impl LayoutKind for Kind {
 
     fn is_log(&self) -> bool {
         true
-    }
-
-    fn clean<'a>(
-        &'a self,
-        volume: &'a OpenVolume,
-        how: Cleaning,
-    ) -> Option<BoxFuture<'a, Result<Cleaned>>> {
-        let volume = volume.of_layout::<Lfs>()?;
-        let cleaning = volume.layout.clean(&volume.core, how.segments, how.garbage_share);
-        Some(Box::pin(cleaning))
     }
 
     fn config(&self) -> Box<dyn LayoutConfig> {
@@ -294,12 +284,11 @@ impl LayoutKind for Kind {
         dump::dump(rt, device, request, sink)
     }
 
-    fn properties(&self, volume: &OpenVolume) -> Vec<VolumeProperty> {
-        let Some(volume) = volume.of_layout::<Lfs>() else { return Vec::new() };
-        let lfs = &volume.layout;
+    fn properties(&self, volume: &Volume) -> Vec<VolumeProperty> {
+        let Some(lfs) = volume.layout_as::<Lfs>() else { return Vec::new() };
         let sb = lfs.superblock();
         let (used, limit) = lfs.space();
-        let stat = lfs.stat(&volume.core);
+        let stat = volume.stat();
         let (clean, total) = lfs.with_segments(|s| (s.clean_count(), s.count()));
         let percent = used as f64 * 100.0 / limit as f64;
         let size = bytes_for_people;

@@ -78,7 +78,6 @@ mod status;
 mod streams;
 mod volume_reader;
 
-pub use admission::AdmissionGuard;
 pub use format::IFILE_INO;
 pub use kind::{LFS, LfsConfig};
 pub use lfs::Lfs;

@@ -7,7 +7,8 @@ use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_fs::dinode::{Dinode, HIDDEN};
 use twin_fs::geometry::Geometry;
 use twin_fs::{
-    Core, Cpu, Features, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Timestamp, Volume,
+    Core, Cpu, Features, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Timestamp,
+    VolumeOf,
 };
 use twin_rt::{BoxFuture, Category, Rt};
 
@@ -152,7 +153,7 @@ impl Lfs {
         let settings = LfsSettings { background_cleaning: false, ..LfsSettings::default() };
         let lfs = Lfs::assemble(sb.clone(), settings, ifile, &first, segments, &core)?;
         lfs.fill_ifile(&core)?;
-        let volume = Volume::new(Rc::clone(&core), lfs)?;
+        let volume = VolumeOf::new(Rc::clone(&core), lfs)?;
         volume.make_root(Picked { ino: ROOT_INO, generation: 0 }, options.root.2)?;
         if let Some(root) = core.cached_inode(ROOT_INO) {
             let mut d = root.d.borrow_mut();
@@ -197,7 +198,7 @@ impl Lfs {
         cpu: Cpu,
         settings: Settings,
         lfs_settings: LfsSettings,
-    ) -> BoxFuture<'_, Result<(Rc<Volume<Lfs>>, Recovered)>> {
+    ) -> BoxFuture<'_, Result<(VolumeOf<Lfs>, Recovered)>> {
         Box::pin(Lfs::start(rt, device, cpu, settings, lfs_settings))
     }
 
@@ -207,7 +208,7 @@ impl Lfs {
         cpu: Cpu,
         settings: Settings,
         lfs_settings: LfsSettings,
-    ) -> Result<(Rc<Volume<Lfs>>, Recovered)> {
+    ) -> Result<(VolumeOf<Lfs>, Recovered)> {
         let sb = read_superblock(&*device).await?;
         let checkpoint = read_checkpoint(&*device, &sb).await?;
         let read_only = settings.read_only;
@@ -256,15 +257,15 @@ impl Lfs {
         if !read_only {
             lfs.set_streams(&core)?;
         }
-        let volume = Volume::new(core, lfs)?;
+        let volume = VolumeOf::new(core, lfs)?;
         if !read_only {
             if !checkpoint.closed {
-                volume.layout.checkpoint(&volume.core, false).await?;
+                volume.layout.checkpoint(volume.core(), false).await?;
             }
             // Finishing what was interrupted may need clean segments.
             volume.layout.cleaner.watch(watch);
             volume.layout.cleaner.begin();
-            rt.spawn("cleaner", cleaner::run(Rc::clone(&volume)));
+            rt.spawn("cleaner", cleaner::run(volume.clone()));
             recovered.orphans = finish_recovery(&volume, !checkpoint.closed).await?;
         }
         Ok((volume, recovered))
@@ -449,7 +450,7 @@ async fn load_table(
 
 /// Frees what lost its name and cuts what was being cut, and makes the result the new starting
 /// point.
-async fn finish_recovery(volume: &Rc<Volume<Lfs>>, crashed: bool) -> Result<u64> {
+async fn finish_recovery(volume: &VolumeOf<Lfs>, crashed: bool) -> Result<u64> {
     let lfs = &volume.layout;
     let orphans = lfs.numbers.orphans();
     let count = orphans.len() as u64;
@@ -458,7 +459,7 @@ async fn finish_recovery(volume: &Rc<Volume<Lfs>>, crashed: bool) -> Result<u64>
     }
     if count > 0 || !crashed {
         // From here on the volume is in use: the next start must look for what follows.
-        lfs.checkpoint(&volume.core, false).await?;
+        lfs.checkpoint(volume.core(), false).await?;
     }
     Ok(count)
 }

@@ -12,7 +12,7 @@ use twin_cache::Lbn;
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin, gather};
 use twin_fs::dinode::Dinode;
 use twin_fs::geometry::Ptr;
-use twin_fs::{Cpu, FsError, Ino, Inode, Result, Settings, Timestamp, Volume};
+use twin_fs::{Cpu, FsError, Ino, Inode, Result, Settings, Timestamp, VolumeOf};
 use twin_rt::Rt;
 
 use crate::format::HolderVersion;
@@ -108,8 +108,8 @@ impl LogState {
     }
 
     /// What an open volume has in memory that is not on the device.
-    fn in_memory(volume: &Volume<Lfs>) -> LogState {
-        let (core, lfs) = (&volume.core, &volume.layout);
+    fn in_memory(volume: &VolumeOf<Lfs>) -> LogState {
+        let (core, lfs) = (volume.core(), &volume.layout);
         let mut blocks = BTreeMap::new();
         let mut take = |inode: &Inode| {
             for frame in inode.frames.dirty_frames() {

@@ -238,7 +238,7 @@ fn geometry(block_size: u32) -> Geometry {
 /// extended attributes, no directory indexes, no times of creation. The operations above ask this
 /// value and refuse what needs more.
 fn features(geometry: &Geometry) -> Features {
-    Features { in_place: true, ..Features::of(geometry) }
+    Features { in_place: true, new_inode_bytes: 0, ..Features::of(geometry) }
 }
 
 #[cfg(test)]

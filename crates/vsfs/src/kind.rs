@@ -6,8 +6,8 @@ use twin_disk::BlockDevice;
 use twin_fs::check::Progress;
 use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::{
-    CheckReport, CheckRequest, Cpu, FsError, Identity, KeyHelp, Layout, LayoutConfig, LayoutKind,
-    OpenVolume, Opened, Result, Settings, VolumeProperty,
+    CheckReport, CheckRequest, Cpu, FsError, Identity, KeyHelp, LayoutConfig, LayoutKind, Opened,
+    Result, Settings, Volume, VolumeProperty,
 };
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::value::bytes_for_people as size;
@@ -168,10 +168,9 @@ impl LayoutKind for Kind {
         Box::pin(dump(device, request, sink))
     }
 
-    fn properties(&self, volume: &OpenVolume) -> Vec<VolumeProperty> {
-        let Some(volume) = volume.of_layout::<Vsfs>() else { return Vec::new() };
-        let sb = volume.layout.superblock();
-        let stat = volume.layout.stat(&volume.core);
+    fn properties(&self, volume: &Volume) -> Vec<VolumeProperty> {
+        let Some(vsfs) = volume.layout_as::<Vsfs>() else { return Vec::new() };
+        let (sb, stat) = (vsfs.superblock(), volume.stat());
         let used = stat.blocks - stat.free;
         let percent = used as f64 * 100.0 / stat.blocks as f64;
         vec![

@@ -18,13 +18,13 @@ use super::seek::next_mapped;
 use super::{Effect, Files};
 use crate::dinode::INLINE;
 use crate::inodes::Inode;
-use crate::layout::{Change, Layout, Need};
+use crate::layout::{Change, Need};
 use crate::{Fallocate, FsError, Result};
 
 /// The most blocks that one step of a long change covers.
 const STEP_BLOCKS: u64 = 256;
 
-impl<L: Layout> Files<L> {
+impl Files {
     /// `fallocate`. The caller holds the inode's lock exclusively.
     pub(crate) async fn fallocate(
         &self,
@@ -112,7 +112,7 @@ impl<L: Layout> Files<L> {
         }
         let used = inode.d.borrow().allocated - before - grown;
         // The count may have been higher than the need.
-        self.layout.unreserve(&self.core, total.saturating_sub(used));
+        self.layout.release(&self.core, total.saturating_sub(used));
         result
     }
 
@@ -124,7 +124,7 @@ impl<L: Layout> Files<L> {
         last: u64,
         new_size: u64,
     ) -> Result<u64> {
-        let stat = self.layout.stat(&self.core);
+        let stat = self.layout.figures(&self.core).stat;
         let free = stat.free * u64::from(stat.block_size);
         let (mut total, mut counted) = (0, Default::default());
         while first < last {
@@ -261,7 +261,7 @@ impl<L: Layout> Files<L> {
                 self.punch_block(inode, lbn, is_cut.then_some((off, end)), version);
             }
             self.core.note_change();
-            self.layout.enforce_ordering(&self.core, Change::Cut(inode)).await?;
+            self.layout.enforce_order(&self.core, Change::Cut(inode)).await?;
         }
         Ok(())
     }

@@ -12,10 +12,10 @@ use twin_disk::Origin;
 use super::{Effect, Files};
 use crate::dinode::{DAMAGED, TRUNCATING};
 use crate::inodes::Inode;
-use crate::layout::{Change, Layout, Need};
+use crate::layout::{Change, InodeEvent, Need};
 use crate::{FsError, Result};
 
-impl<L: Layout> Files<L> {
+impl Files {
     /// Sets the length. The caller holds the inode's lock exclusively.
     pub(crate) async fn set_size(
         &self,
@@ -75,7 +75,7 @@ impl<L: Layout> Files<L> {
             let blocks = if inline && old > 0 { 0..1 } else { 0..0 };
             let space = self.space_for(inode, blocks, size);
             self.layout.reserve(&self.core, space)?;
-            effect().inspect_err(|_| self.layout.unreserve(&self.core, space))?;
+            effect().inspect_err(|_| self.layout.release(&self.core, space))?;
             self.lengthen(inode, size);
         }
         self.core.mark_inode_dirty(inode);
@@ -129,7 +129,7 @@ impl<L: Layout> Files<L> {
             let frame = self.frame_for_change(inode, lbn);
             frame.change(|b| self.zero_data(inode, b, lbn, size - lbn * block..block, version));
             let freed = geometry.data_len(lbn, old_size) - geometry.data_len(lbn, size);
-            self.layout.unreserve(&self.core, freed.into());
+            self.layout.release(&self.core, freed.into());
             self.dirty_data(inode, &frame, size);
             if let Some(ptr) = self.core.resident_ptr(inode, lbn as Lbn).filter(|p| p.is_on_disk())
             {
@@ -191,7 +191,7 @@ impl<L: Layout> Files<L> {
             .filter(|&top| geometry.first_data(top) + geometry.span(top) > keep)
             .collect();
         if tops.is_empty() {
-            return self.layout.enforce_ordering(&self.core, Change::Cut(inode)).await;
+            return self.layout.enforce_order(&self.core, Change::Cut(inode)).await;
         }
         // No await lies between the step that set the size and this flag, so a crash never leaves
         // blocks beyond the end without the flag.
@@ -209,7 +209,11 @@ impl<L: Layout> Files<L> {
             d.flags = if on { d.flags | TRUNCATING } else { d.flags & !TRUNCATING };
             d.nlink == 0
         };
-        self.layout.set_orphan(&self.core, inode, on || removed);
+        let event = match on || removed {
+            true => InodeEvent::Orphaned(inode),
+            false => InodeEvent::Adopted(inode),
+        };
+        self.layout.inode_event(&self.core, event);
         self.core.mark_inode_dirty(inode);
     }
 
@@ -255,6 +259,6 @@ impl<L: Layout> Files<L> {
             self.free_block(inode, lbn, geometry.block_size);
         }
         drop(held);
-        self.layout.enforce_ordering(&self.core, Change::Cut(inode)).await
+        self.layout.enforce_order(&self.core, Change::Cut(inode)).await
     }
 }

@@ -12,11 +12,11 @@ use super::{Files, Place};
 use crate::dinode::INLINE;
 use crate::geometry::Parent;
 use crate::inodes::Inode;
-use crate::layout::{Change, Layout, Need};
+use crate::layout::{Change, Need};
 use crate::reading::Overwrite;
 use crate::{Cred, Data, FsError, Result, Work, mode, perm};
 
-impl<L: Layout> Files<L> {
+impl Files {
     /// Writes all of `data` at `place`. It takes the inode's lock. `version` is the version of the
     /// stamps of synthetic data. Without credentials in `by`, times and set-id bits stay.
     pub(crate) async fn write(
@@ -77,7 +77,7 @@ impl<L: Layout> Files<L> {
         }
         self.core.set_attributes(inode, &attr);
         let change = Change::Written { inode, first: off / block, end: end.div_ceil(block) };
-        self.layout.enforce_ordering(&self.core, change).await?;
+        self.layout.enforce_order(&self.core, change).await?;
         Ok(len)
     }
 

@@ -9,9 +9,8 @@ use super::blocks::with_bytes;
 use super::index_file::INDEX_FROM_BLOCKS;
 use crate::Result;
 use crate::inodes::Inode;
-use crate::layout::Layout;
 
-impl<L: Layout> Directories<L> {
+impl Directories {
     /// Loads the blocks that [`is_empty_dir`](Self::is_empty_dir) needs. The caller holds them.
     pub(crate) async fn pin_entries(&self, dir: &Inode) -> Result<Vec<Rc<Frame>>> {
         let mut held = Vec::new();

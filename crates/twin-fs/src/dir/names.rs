@@ -16,7 +16,6 @@ use super::index;
 use super::index_file::{IndexChange, IndexPlan, IndexStep, Overlay};
 use super::name_hash;
 use crate::inodes::Inode;
-use crate::layout::Layout;
 use crate::{FsError, Ino, NAME_MAX, Peeked, Result, Timestamp, Work};
 
 /// The most blocks with room that a directory remembers.
@@ -57,7 +56,7 @@ pub(crate) struct RemovePlan {
     index: Option<IndexPlan>,
 }
 
-impl<L: Layout> Directories<L> {
+impl Directories {
     /// Finds a name.
     pub(crate) async fn find(&self, dir: &Inode, name: &[u8]) -> Result<Option<Hit>> {
         let index_ino = dir.d.borrow().index_ino;

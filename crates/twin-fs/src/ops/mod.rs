@@ -25,25 +25,25 @@ use crate::data::{Files, Place};
 use crate::dir::Directories;
 use crate::file_type::streams::Streams;
 use crate::inodes::Inode;
-use crate::layout::Layout;
+use crate::layout::{Layout, SyncScope};
 use crate::orphans::Orphans;
 use crate::{Ino, LookupEntry, Op, OpKind, Peeked, Reply, Request, Result, Work, perm};
 
 /// The operations on a volume, and the layers that they work on.
-pub(crate) struct Operations<L> {
+pub(crate) struct Operations {
     core: Rc<Core>,
-    layout: Rc<L>,
-    files: Rc<Files<L>>,
-    orphans: Rc<Orphans<L>>,
-    dirs: Directories<L>,
+    layout: Rc<dyn Layout>,
+    files: Rc<Files>,
+    orphans: Rc<Orphans>,
+    dirs: Directories,
     /// Held while a name moves between two directories. No directory can move meanwhile, so the
     /// check that a directory does not move below itself stays valid.
     rename_lock: RwLock,
     streams: Streams,
 }
 
-impl<L: Layout> Operations<L> {
-    pub(crate) fn new(core: &Rc<Core>, layout: &Rc<L>) -> Operations<L> {
+impl Operations {
+    pub(crate) fn new(core: &Rc<Core>, layout: &Rc<dyn Layout>) -> Operations {
         let rename_lock = RwLock::new();
         rename_lock.yield_in(&core.rt);
         let files = Files::new(core, layout);
@@ -132,7 +132,7 @@ impl<L: Layout> Operations<L> {
             Op::ReadDir { dir, cookie, max_bytes, plus } => {
                 self.op_read_dir(dir, cookie, max_bytes, plus).await
             }
-            Op::StatFs => Ok(Reply::Stat(self.layout.stat(&self.core))),
+            Op::StatFs => Ok(Reply::Stat(self.layout.figures(&self.core).stat)),
             Op::Access { ino, mask } => {
                 let inode = self.files.inode(ino).await?;
                 perm::access(&inode.attr(), &cred, mask).map(|()| Reply::Done)
@@ -149,7 +149,7 @@ impl<L: Layout> Operations<L> {
             Op::Seek { ino, off, what } => self.op_seek(ino, off, what).await,
             // An unmount sends a sync to a read-only volume as well; there is nothing to write.
             Op::Sync if self.core.settings.read_only => Ok(Reply::Done),
-            Op::Sync => self.layout.sync(&self.core).await.map(|()| Reply::Done),
+            Op::Sync => self.layout.sync(&self.core, SyncScope::Volume).await.map(|()| Reply::Done),
         }
     }
 }

@@ -6,7 +6,7 @@ use super::Operations;
 use crate::dinode::Dinode;
 use crate::dir::{Hit, InsertPlan, RemovePlan};
 use crate::inodes::Inode;
-use crate::layout::{Change, Layout, Need, Picked};
+use crate::layout::{Change, InodeEvent, Need, Picked};
 use crate::{Cred, FsError, Ino, Name, ROOT_INO, RenameMode, Reply, Result, mode, perm};
 
 /// What a rename has found and loaded before the change.
@@ -41,7 +41,7 @@ fn check_dots(from: &[u8], to: &[u8], how: RenameMode) -> Result<()> {
     }
 }
 
-impl<L: Layout> Operations<L> {
+impl Operations {
     pub(crate) async fn op_rename(
         &self,
         from: (Ino, &Name),
@@ -99,7 +99,7 @@ impl<L: Layout> Operations<L> {
         }
         added.push(to);
         let change = Change::Names { inodes: &inodes, added: &added, removed: &[from] };
-        self.layout.enforce_ordering(&self.core, change).await
+        self.layout.enforce_order(&self.core, change).await
     }
 
     /// Renames under the locks of both directories. Returns `None` if both names lead to the same
@@ -288,7 +288,7 @@ impl<L: Layout> Operations<L> {
         }
         let space = insert.as_ref().map_or(0, |plan| self.dirs.insert_space(m.to, plan))
             + remove.as_ref().map_or(0, |plan| self.dirs.remove_space(plan))
-            + if whiteout.is_some() { self.layout.inode_bytes() } else { 0 };
+            + if whiteout.is_some() { self.core.features.new_inode_bytes } else { 0 };
         self.layout.reserve(&self.core, space)?;
         self.move_name(&m, insert, remove, whiteout)
     }
@@ -321,7 +321,7 @@ impl<L: Layout> Operations<L> {
                 (d.atime, d.mtime, d.ctime) = (now, now, now);
                 d.btime = if self.core.features.birth_time { now } else { d.btime };
             }
-            self.layout.inode_created(&self.core, &inode);
+            self.layout.inode_event(&self.core, InodeEvent::Created(&inode));
             self.core.mark_inode_dirty(&inode);
             self.dirs.redirect(m.from, &m.source_hit, inode.ino, mode::CHAR)?;
         }
@@ -415,7 +415,7 @@ impl<L: Layout> Operations<L> {
             Err(ref error) => Err(error.clone()),
         };
         if result.is_err() {
-            self.layout.unpick(&self.core, picked);
+            self.layout.inode_event(&self.core, InodeEvent::Unpicked(picked));
         }
         result
     }

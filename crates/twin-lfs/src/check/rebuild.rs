@@ -15,7 +15,9 @@ use twin_disk::{Block, BlockDevice, Buf, Bytes, Origin};
 use twin_fs::check::{Kind, NumberState, Report, Walk};
 use twin_fs::dinode::Dinode;
 use twin_fs::geometry::Ptr;
-use twin_fs::{Core, Cpu, FsError, Ino, Inode, ROOT_INO, Result, Settings, Volume, dirty_parents};
+use twin_fs::{
+    Core, Cpu, FsError, Ino, Inode, ROOT_INO, Result, Settings, VolumeOf, dirty_parents,
+};
 use twin_rt::Rt;
 
 use super::image::LfsImage;
@@ -87,7 +89,7 @@ pub(super) async fn rebuild(
     fill_ifile(&lfs, &core, &entries, &image.map);
     let unwritten = lfs.ifile.d.borrow().allocated + image.unwritten_bytes();
     lfs.reservations.set_used(lfs.usage.live_bytes() + unwritten);
-    let volume = Volume::new(Rc::clone(&core), lfs)?;
+    let volume = VolumeOf::new(Rc::clone(&core), lfs)?;
     let writer = Writer { volume: &volume, image };
     writer.write_changes().await?;
     writer.move_segments().await?;
@@ -307,13 +309,13 @@ impl LfsImage {
 
 /// Loads the changes of a repair into the memory of the new volume.
 struct Writer<'a> {
-    volume: &'a Rc<Volume<Lfs>>,
+    volume: &'a VolumeOf<Lfs>,
     image: &'a LfsImage,
 }
 
 impl Writer<'_> {
     fn core(&self) -> &Rc<Core> {
-        &self.volume.core
+        self.volume.core()
     }
 
     /// Loads all inodes and blocks that the repair has changed.

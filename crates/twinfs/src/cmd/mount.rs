@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_fs::{LayoutKind, OpenVolume, Settings};
+use twin_fs::{FileSystem, LayoutKind, Settings, Volume};
 use twin_host::fuse::{Deputy, Mount as FuseMount, MountOptions, Ready, SessionOptions};
 use twin_host::{
     FlightRecorder, Grade, Host, HostOptions, ImageOptions, Relation, Signals, Words, is_foreign,
@@ -180,7 +180,7 @@ fn prepare(args: &Mount) -> Result<(&'static dyn LayoutKind, Option<Trace>), Str
 /// The options of the front end, within the memory that the mount may use.
 fn bounded_options(
     args: &Mount,
-    volume: &OpenVolume,
+    volume: &Volume,
     flight: Option<&Rc<FlightRecorder<File>>>,
 ) -> Result<SessionOptions, String> {
     let mut options = session_options(args, volume);
@@ -198,7 +198,7 @@ fn serve_opened(
     args: &Mount,
     ready: Ready,
     place: Place,
-    volume: OpenVolume,
+    volume: Volume,
     flight: Option<Rc<FlightRecorder<File>>>,
     (trace, slot, nfs): (Option<Trace>, Rc<OnceCell<Recording>>, Option<Running>),
 ) -> Result<(), String> {
@@ -208,10 +208,10 @@ fn serve_opened(
     volume.core().on_stop(move |error| {
         words.say(Grade::Error, &format!("{error}: from now on the volume is read-only"));
     });
-    let stopped = volume.downgrade();
+    let stopped = Rc::downgrade(volume.core());
     let stop = move |error| {
-        if let Some(volume) = stopped.upgrade() {
-            volume.core().poison(error);
+        if let Some(core) = stopped.upgrade() {
+            core.poison(error);
         }
     };
     let close = async move {
@@ -289,7 +289,7 @@ fn collects_writes(args: &Mount) -> bool {
 }
 
 /// What the kernel may do and keep. What clients of NFS change too it must ask for each time.
-fn session_options(args: &Mount, volume: &OpenVolume) -> SessionOptions {
+fn session_options(args: &Mount, volume: &Volume) -> SessionOptions {
     let features = &volume.core().features;
     let options = SessionOptions {
         writeback_cache: collects_writes(args) && features.lets_clients_collect(),
@@ -399,7 +399,7 @@ fn choice(args: &Mount, about: fn(MountChoice) -> Option<bool>) -> Option<bool> 
 fn place(
     args: &Mount,
     (host, deputy): (Host, Deputy),
-    volume: &OpenVolume,
+    volume: &Volume,
     words: &Rc<Words>,
     note: String,
 ) -> Result<Place, String> {

@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use twin_disk::{Io, IoKind};
-use twin_fs::{Begun, Op, OpenVolume, OperationObserver};
+use twin_fs::{Begun, Op, OperationObserver, Volume};
 use twin_host::{Grade, Host, RequestObserver, Requests, Words, offload};
 use twin_lab::observe::{Mounted, Observing, Row, Unseen, rows};
 use twin_rt::Time;
@@ -26,7 +26,7 @@ use crate::rows::csv_lines;
 /// Those who may observe a mount.
 pub(super) struct Observers {
     host: Host,
-    volume: OpenVolume,
+    volume: Volume,
     requests: Requests,
     seats: Rc<Seats>,
 }
@@ -52,7 +52,7 @@ pub(super) struct Seat {
 
 impl Observers {
     /// Of a volume that is open on `host`, above the device with these requests.
-    pub(super) fn of(host: &Host, volume: &OpenVolume, requests: Requests) -> Rc<Observers> {
+    pub(super) fn of(host: &Host, volume: &Volume, requests: Requests) -> Rc<Observers> {
         let seats =
             Seats { host: host.clone(), taken: RefCell::default(), under_way: RefCell::default() };
         let (host, volume) = (host.clone(), volume.clone());
@@ -248,7 +248,7 @@ impl Kept {
 mod tests {
     use super::*;
     use crate::cmd::opening::{OpenOptions, Opened, open_volume};
-    use twin_fs::{FileSystem, Identity, Request};
+    use twin_fs::{Identity, Request};
     use twin_host::{FileDevice, HostOptions, ImageOptions, create_image};
     use twin_lab::layouts::layout;
     use twin_lab::observe::Observed;

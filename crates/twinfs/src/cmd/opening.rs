@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Freezable, IoKind, Recorded};
-use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, OpenVolume, Settings};
+use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, Settings, Volume};
 use twin_host::{FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions};
 use twin_lab::FlightSettings;
 use twin_rt::{Categories, LogEvent};
@@ -21,7 +21,7 @@ pub(super) type Listener = Rc<dyn Fn(&LogEvent<'_>)>;
 /// A volume that is open on its host.
 pub(super) struct Opened {
     pub(super) host: Host,
-    pub(super) volume: OpenVolume,
+    pub(super) volume: Volume,
     /// What opening had to do first, in words, if the volume had not been unmounted.
     pub(super) recovery: Option<String>,
     pub(super) flight: Option<Rc<FlightRecorder<File>>>,

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use std::rc::Rc;
 
 use serde_json::json;
-use twin_fs::{FileSystem, Op, Request};
+use twin_fs::{Op, Request};
 use twin_lab::{Config, Counted, Figures, Latency, simulate, table, verify_flight};
 use twin_rt::Time;
 use twin_trace::replay::{Options, Replayer, Report};

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use twin_fs::{FileSystem, Op, Reply, Request, Settings};
+use twin_fs::{Op, Reply, Request, Settings};
 use twin_host::ImageOptions;
 
 use super::asked::Question;

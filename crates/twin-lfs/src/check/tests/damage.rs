@@ -18,7 +18,7 @@ const SIZE: u64 = 4 << 20;
 
 impl Rich {
     fn inode(&self, ino: Ino) -> Rc<Inode> {
-        let (layout, core) = (&self.w.volume.layout, &self.w.volume.core);
+        let (layout, core) = (&self.w.volume.layout, self.w.volume.core());
         self.w.rt.block_on(layout.load_inode(core, ino)).unwrap().unwrap()
     }
 
@@ -26,18 +26,18 @@ impl Rich {
     fn edit(&self, ino: Ino, f: impl FnOnce(&mut twin_fs::dinode::Dinode)) {
         let inode = self.inode(ino);
         f(&mut inode.d.borrow_mut());
-        self.w.volume.core.mark_inode_dirty(&inode);
+        self.w.volume.core().mark_inode_dirty(&inode);
     }
 
     fn block(&self, ino: Ino, lbn: i64) -> Vec<u8> {
-        let core = &self.w.volume.core;
+        let core = self.w.volume.core();
         let frame = self.w.rt.block_on(core.block(&self.inode(ino), lbn, Origin::User));
         frame.unwrap().unwrap().unwrap().block().to_bytes().to_vec()
     }
 
     /// Changes the content of a block of a file.
     fn edit_block<T>(&self, ino: Ino, lbn: i64, f: impl FnOnce(&mut [u8]) -> T) -> T {
-        let core = &self.w.volume.core;
+        let core = self.w.volume.core();
         let inode = self.inode(ino);
         let mut held = Vec::new();
         self.w.rt.block_on(core.pin_parents(&inode, lbn, &mut held)).unwrap().unwrap();
@@ -88,7 +88,7 @@ impl Rich {
     }
 
     fn edit_entry(&self, ino: Ino, f: impl FnOnce(&mut ImapEntry)) {
-        let (lfs, core) = (&self.w.volume.layout, &self.w.volume.core);
+        let (lfs, core) = (&self.w.volume.layout, self.w.volume.core());
         let frame = self.w.rt.block_on(lfs.imap_block(core, ino)).unwrap().unwrap();
         let mut entry = lfs.entry_in(&frame, ino);
         f(&mut entry);
@@ -227,7 +227,7 @@ fn directories_in_a_circle_are_found() {
         // The inner directory moves into its own child.
         let (dir, inner, innermost) = (rich.dir, rich.inner, rich.innermost);
         let format = rich.format();
-        let blocks = rich.w.volume.core.geometry.blocks_for(rich.inode(dir).d.borrow().size);
+        let blocks = rich.w.volume.core().geometry.blocks_for(rich.inode(dir).d.borrow().size);
         let size = rich.inode(dir).d.borrow().size as usize;
         for lbn in 0..blocks {
             let len = (size - lbn as usize * 4096).min(4096);
@@ -269,7 +269,7 @@ fn a_place_that_two_files_use_is_found_and_the_log_tells_the_owner() {
 fn an_indirect_block_that_is_its_own_child_ends_the_walk() {
     for options in profiles() {
         let report = damaged(&options, |rich| {
-            let geometry = rich.w.volume.core.geometry.clone();
+            let geometry = rich.w.volume.core().geometry.clone();
             let inode = rich.inode(rich.big);
             let top = geometry.inode_child(geometry.direct + 1);
             rich.block(rich.big, top);
@@ -613,7 +613,7 @@ fn swapped_and_changed_data_is_found_under_its_file() {
         let rich = Rich::new(&options, SIZE);
         let big = rich.big;
         let ptrs = rich.inode(big).d.borrow().ptrs.clone();
-        let geometry = rich.w.volume.core.geometry.clone();
+        let geometry = rich.w.volume.core().geometry.clone();
         let bytes = rich.w.close().to_bytes();
         let place = |nth: usize| geometry.byte_of(ptrs[nth].addr) as usize;
         let mut swapped = bytes.clone();
@@ -635,7 +635,7 @@ fn swapped_and_changed_data_is_found_under_its_file() {
 #[test]
 fn damaged_metadata_is_found_at_its_place() {
     let rich = Rich::new(&MkfsOptions::modern([1; 16]), SIZE);
-    let geometry = rich.w.volume.core.geometry.clone();
+    let geometry = rich.w.volume.core().geometry.clone();
     let single = rich.inode(rich.big).d.borrow().ptrs[geometry.direct];
     let names = rich.inode(rich.inner).d.borrow().ptrs[0];
     let table = rich.w.volume.layout.ifile.d.borrow().ptrs[0];

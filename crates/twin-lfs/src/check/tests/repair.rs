@@ -103,7 +103,7 @@ fn files_of_a_lost_root_are_in_lost_and_found() {
     for options in profiles() {
         let rich = Rich::new(&options, SIZE);
         let root = rich.root();
-        let geometry = rich.w.volume.core.geometry.clone();
+        let geometry = rich.w.volume.core().geometry.clone();
         let disk = rich.w.close();
         let before = contents(&disk);
         let mut bytes = disk.to_bytes();
@@ -122,7 +122,7 @@ fn files_of_a_lost_root_are_in_lost_and_found() {
 fn rotten_data_stays_an_error_for_its_readers_if_data_is_looked_at() {
     let rich = Rich::new(&MkfsOptions::modern([1; 16]), SIZE);
     let ptr = rich.first_block(rich.big);
-    let geometry = rich.w.volume.core.geometry.clone();
+    let geometry = rich.w.volume.core().geometry.clone();
     let disk = rich.w.close();
     let before = contents(&disk);
     let mut bytes = disk.to_bytes();
@@ -174,7 +174,7 @@ fn rotten_data_stays_an_error_for_its_readers_if_data_is_looked_at() {
 
 impl Rich {
     fn first_block(&self, ino: Ino) -> twin_fs::geometry::Ptr {
-        let (layout, core) = (&self.w.volume.layout, &self.w.volume.core);
+        let (layout, core) = (&self.w.volume.layout, self.w.volume.core());
         let inode = self.w.rt.block_on(layout.load_inode(core, ino)).unwrap().unwrap();
         inode.d.borrow().ptrs[0]
     }

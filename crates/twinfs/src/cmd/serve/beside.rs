@@ -7,7 +7,7 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::rc::Rc;
 
-use twin_fs::{FsError, LayoutKind, OpenVolume};
+use twin_fs::{FsError, LayoutKind, Volume};
 use twin_host::nfs::Front;
 use twin_host::{Host, Words};
 use twin_nfs::{Export, Keys, Served};
@@ -26,7 +26,7 @@ pub(in crate::cmd) struct Beside {
 
 /// A server that runs.
 pub(in crate::cmd) struct Running {
-    front: Front<OpenVolume>,
+    front: Front<Volume>,
     task: JoinHandle<std::io::Result<()>>,
 }
 
@@ -69,7 +69,7 @@ impl Beside {
         self,
         host: &Host,
         (layout, image): (&'static dyn LayoutKind, &Path),
-        volume: &OpenVolume,
+        volume: &Volume,
         words: &Rc<Words>,
     ) -> Result<Running, String> {
         let keys = Keys::of(identity(layout, volume, image)?);
@@ -78,10 +78,10 @@ impl Beside {
         let front = front_of(host, served, self.exports, vec![self.listener], port)?;
         let running = front.clone();
         let task = host.rt().spawn("nfs front", async move { running.run().await });
-        let stopped = volume.downgrade();
+        let stopped = Rc::downgrade(volume.core());
         crate::cmd::watch::begin(host, &front, words, move |error: FsError| {
-            if let Some(volume) = stopped.upgrade() {
-                volume.core().poison(error);
+            if let Some(core) = stopped.upgrade() {
+                core.poison(error);
             }
         });
         Ok(Running { front, task })
