@@ -372,7 +372,6 @@ impl Ffs {
         }
     }
 
-    /// Makes everything durable.
     pub(crate) async fn sync_all(&self, core: &Rc<Core>) -> Result<()> {
         if self.journal.is_none() && !self.ordering.writes_directories_behind() {
             // Directories are left to the operations that change them, which write them in order.

@@ -213,8 +213,11 @@ impl Layout for Ffs {
         self.alloc_mut().reserve(bytes)
     }
 
-    fn release(&self, _core: &Core, bytes: u64) {
-        self.alloc_mut().unreserve(bytes);
+    fn release(&self, core: &Core, bytes: u64) {
+        let released = self.alloc_mut().unreserve(bytes);
+        if let Err(error) = released {
+            core.poison(error);
+        }
     }
 
     fn place(&self, core: &Core, inode: &Inode, lbn: Lbn, old: Ptr, len: u32) -> Ptr {
@@ -232,9 +235,9 @@ impl Layout for Ffs {
         }
     }
 
-    fn free_block(&self, _core: &Core, inode: &Inode, ptr: Ptr, len: u32) {
+    fn free_block(&self, core: &Core, inode: &Inode, ptr: Ptr, len: u32) {
+        self.release(core, len.into());
         let mut space = self.alloc_mut();
-        space.unreserve(len.into());
         if ptr.is_on_disk() {
             let freed = Freed { addr: ptr.addr, frags: self.frags(ptr.len) };
             space.free(&self.sb, inode.ino, freed);
@@ -295,7 +298,7 @@ impl Layout for Ffs {
         let space = self.alloc();
         let groups = space.free_by_group();
         let used = groups.map(|(free, all)| 1.0 - free as f64 / f64::from(all.max(1)));
-        SpaceMap::settled("cylinder groups", used)
+        SpaceMap::of("cylinder groups", used)
     }
 
     fn views(&self) -> Views<'_> {

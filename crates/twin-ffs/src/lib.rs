@@ -21,7 +21,7 @@
 //!
 //! use twin_disk::MemDisk;
 //! use twin_ffs::{Ffs, FfsSettings, MkfsOptions};
-//! use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Request, Settings};
+//! use twin_fs::{Cpu, Op, ROOT_INO, Request, Settings};
 //! use twin_rt::{ClockOnly, Rt};
 //!
 //! let (rt, disk) = (Rt::new(ClockOnly::default(), 1), Rc::new(MemDisk::new(64 << 20)));

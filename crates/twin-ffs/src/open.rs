@@ -26,7 +26,7 @@ const JOURNAL_MOST: u64 = 64 << 20;
 /// The options of a new volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MkfsOptions {
-    /// Which structures.
+    /// The structures on disk.
     pub profile: Profile,
     /// The metadata ordering, by name: one of [`ordering::REGISTRY`].
     pub ordering: String,
@@ -40,11 +40,11 @@ pub struct MkfsOptions {
     pub bytes_per_inode: u32,
     /// Bytes of the journal, if the ordering has one; `None` for a size that suits the volume.
     pub journal_bytes: Option<u64>,
-    /// The imagined disk.
+    /// The disk as the allocator imagines it.
     pub disk_geometry: DiskGeometry,
-    /// The allocator's parameters.
+    /// The parameters of the allocator.
     pub tuning: Tuning,
-    /// Identifies the volume.
+    /// The number that distinguishes the volume from all others.
     pub uuid: [u8; 16],
     /// Owner and permission bits of the root directory.
     pub root: (u32, u32, u32),

@@ -7,7 +7,7 @@ use twin_disk::{BlockDevice, Bytes, MemDisk};
 use twin_ffs::dump::{STRUCTURES, dump};
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions};
 use twin_fs::dump::{Column, DumpError, Fields, Problem, Request, Sink, Value};
-use twin_fs::{Cpu, Data, FileSystem, Op, ROOT_INO, Reply, Settings, VolumeOf};
+use twin_fs::{Cpu, Data, Op, ROOT_INO, Reply, Settings, VolumeOf};
 use twin_rt::{ClockOnly, Rng, Rt};
 
 const SIZE: u64 = 24 << 20;

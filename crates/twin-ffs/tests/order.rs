@@ -7,9 +7,7 @@ use twin_disk::{
     BlockDevice, Bytes, Class, Completion, DeviceInfo, Io, IoKind, MemDisk, Pending, pending,
 };
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions};
-use twin_fs::{
-    Cpu, Data, FileSystem, Ino, Layout, Op, ROOT_INO, Reply, Request, SetAttr, Settings, VolumeOf,
-};
+use twin_fs::{Cpu, Data, Ino, Layout, Op, ROOT_INO, Reply, Request, SetAttr, Settings, VolumeOf};
 use twin_rt::{ClockOnly, Rt};
 
 /// A disk that notes what it is asked to do, and that can be told to take its time.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use twin_disk::MemDisk;
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions, check, write_behind};
-use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Reply, Request, SetTime, Settings, VolumeOf};
+use twin_fs::{Cpu, Op, ROOT_INO, Reply, Request, SetTime, Settings, VolumeOf};
 use twin_model::generate::{Generator, WorkloadParams};
 use twin_model::{self, Compare, DataMode, ModelFs, diff};
 use twin_rt::{ClockOnly, Rt, Time};

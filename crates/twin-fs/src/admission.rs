@@ -32,6 +32,9 @@ impl Admission {
 
 impl Drop for AdmissionGuard {
     fn drop(&mut self) {
-        self.admitted_bytes.set(self.admitted_bytes.get() - self.bytes);
+        let admitted = self.admitted_bytes.get();
+        // A sum that wraps would stop every later operation, or none.
+        assert!(admitted >= self.bytes, "{} of {admitted} admitted bytes are returned", self.bytes);
+        self.admitted_bytes.set(admitted - self.bytes);
     }
 }

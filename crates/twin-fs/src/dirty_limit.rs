@@ -178,9 +178,9 @@ pub(crate) async fn send(core: &Rc<Core>, layout: &dyn Layout, which: &Which) ->
 /// settings ask makes room.
 pub(crate) async fn let_go(core: &Rc<Core>, layout: &dyn Layout, bytes: u64) -> Result<()> {
     let durable = !core.settings.nvram_until_reported || core.settings.durable_flush;
-    let settled = layout.drain(core, durable).await;
+    let drained = layout.drain(core, durable).await;
     core.flushing().release(bytes);
-    settled
+    drained
 }
 
 /// The bytes that count against the policy's limit. What a layout defers because it could restore it
@@ -246,7 +246,7 @@ impl Member for VolumeMember {
     }
 }
 
-/// By how much a volume lacks room for so many bytes, as [`wait_for_room`] reckons it.
+/// By how much the room of a volume falls short of `bytes`, as [`wait_for_room`] computes it.
 fn lacks(core: &Core, layout: &dyn Layout, bytes: u64) -> u64 {
     let limit = core.dirty_limit_bytes(layout.dirty(core).unit_bytes);
     (at_risk(core, layout) + bytes).saturating_sub(limit)
@@ -263,7 +263,7 @@ fn oldest(core: &Core) -> Option<Time> {
     block.into_iter().chain(core.dirty_since()).min()
 }
 
-/// Writes what the policy names to make room for so many bytes.
+/// Writes what the policy names to make room for `bytes`.
 async fn make_room(core: &Rc<Core>, layout: &dyn Layout, bytes: u64) -> Result<()> {
     let mut state = core.flush_state(&layout.dirty(core), None);
     state.wanted_bytes = bytes;

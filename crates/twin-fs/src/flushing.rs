@@ -163,7 +163,7 @@ impl Flushing {
         self.by
     }
 
-    /// Waits for the end of a round of the flusher, which is asked to make room for so many bytes.
+    /// Asks the flusher to make room for `bytes`, and waits until its round has ended.
     /// Returns true if the round made some.
     pub(crate) async fn wait_for_round(&self, bytes: u64) -> bool {
         self.wanted_bytes.set(self.wanted_bytes.get() + bytes);
@@ -216,9 +216,12 @@ impl Flushing {
         self.held_bytes.set(self.held_bytes.get() + bytes);
     }
 
-    /// Called when it is.
+    /// Called when it is, with the bytes of one [`hold`](Self::hold).
     pub(crate) fn release(&self, bytes: u64) {
-        self.held_bytes.set(self.held_bytes.get().saturating_sub(bytes));
+        let held = self.held_bytes.get();
+        // Too small a sum would admit operations beyond the memory that survives.
+        assert!(held >= bytes, "{bytes} bytes leave memory that survives, which holds {held}");
+        self.held_bytes.set(held - bytes);
     }
 
     /// Called when the flusher's round has ended, or when it found that it can write nothing.

@@ -47,7 +47,7 @@ pub struct HintedRun {
 /// A free inode number that an operation has taken for a new inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Picked {
-    /// The number.
+    /// The inode number.
     pub ino: Ino,
     /// The generation of the new inode.
     pub generation: u32,
@@ -76,7 +76,7 @@ pub struct Written {
     pub space_waits: u64,
     /// Number of log writes, or of transactions of a journal.
     pub batches: u64,
-    /// Number of checkpoints.
+    /// The number of checkpoints.
     pub checkpoints: u64,
 }
 
@@ -157,7 +157,7 @@ pub enum SyncScope<'a> {
         /// Attributes that are not needed to read the data may stay behind.
         data_only: bool,
     },
-    /// Everything.
+    /// All files, names and attributes of the volume.
     Volume,
     /// Everything, and the note that the volume was closed, so that the next start needs no
     /// recovery. It is the last call for a volume.
@@ -178,7 +178,7 @@ pub struct Figures {
 pub enum Answer<'a, T> {
     /// At hand, until it is taken.
     Ready(Option<T>),
-    /// To be awaited.
+    /// Not at hand yet.
     Pending(BoxFuture<'a, T>),
 }
 
@@ -363,9 +363,6 @@ pub trait LogView {
     fn segment_at(&self, byte: u64) -> Option<(u32, u64)>;
 
     /// Cleans segments.
-    ///
-    /// # Errors
-    /// If the device fails.
     fn clean<'a>(&'a self, core: &'a Rc<Core>, how: Cleaning) -> BoxFuture<'a, Result<Cleaned>>;
 }
 

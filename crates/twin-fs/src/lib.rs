@@ -73,7 +73,8 @@ pub use flushing::{Chosen, flush_by_name, set_flush_by};
 pub use freeze::FreezeGuard;
 pub use inodes::{Inode, Refs, dinode};
 pub use kind::{
-    CheckReport, CheckRequest, Identity, KeyHelp, LayoutConfig, LayoutKind, Opened, VolumeProperty,
+    CheckReport, CheckRequest, DeclaredConfig, Identity, KeyHelp, LayoutConfig, LayoutKind, Opened,
+    VolumeProperty,
 };
 pub use layout::{
     Answer, Change, Cleaned, Cleaning, Dirty, Figures, HintedRun, InodeEvent, Layout, LogView,

@@ -20,14 +20,14 @@ pub(crate) trait Member {
     /// Since when its oldest dirty data is dirty; `None` if nothing is.
     fn oldest(&self) -> Option<Time>;
 
-    /// Writes what its policy names to make room for so many bytes.
+    /// Writes what its policy names to make room for `bytes`.
     fn make_room(&self, bytes: u64) -> BoxFuture<'_, Result<()>>;
 
-    /// By how much it lacks room for so many bytes, as its own policy sees it.
+    /// By how much its room falls short of `bytes`, as its own policy sees it.
     fn lacks_bytes(&self, bytes: u64) -> u64;
 
-    /// Waits for a round of its flusher, which is asked to make room for so many bytes of its own, or of
-    /// another member; true if it made some.
+    /// Asks its flusher to make room for `bytes`, of its own or of `needer`, and waits until the round
+    /// has ended; true if the round made some.
     fn wait_for_round(&self, bytes: u64, needer: Option<Rc<dyn Member>>) -> BoxFuture<'_, bool>;
 }
 

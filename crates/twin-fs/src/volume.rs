@@ -38,9 +38,9 @@ pub struct Volume(Rc<Parts>);
 /// A volume with the type of its layout, which the layout's `open` returns, for what only that layout
 /// has.
 pub struct VolumeOf<L> {
-    /// The volume.
+    /// The volume, without the type of its layout.
     pub volume: Volume,
-    /// Its layout.
+    /// The layout of the volume.
     pub layout: Rc<L>,
 }
 
@@ -112,18 +112,12 @@ impl Volume {
     }
 
     /// Makes the root directory of a new volume, under the number that was picked for it.
-    ///
-    /// # Errors
-    /// If there is no space.
     pub fn make_root(&self, picked: Picked, mode: u32) -> Result<()> {
         self.0.ops.make_root(picked, mode)
     }
 
     /// Finishes what a crash interrupted on an inode: frees it if it has no name, otherwise frees
     /// its blocks beyond the end of the file. If there is no room for that it is done later.
-    ///
-    /// # Errors
-    /// If the inode cannot be read or changed.
     pub async fn finish_orphan(&self, ino: Ino) -> Result<()> {
         self.0.ops.finish_orphan(ino).await
     }
@@ -141,9 +135,6 @@ impl Volume {
     /// Calls [`reconnect`](Self::reconnect) for all inodes that a repair found without a name, and
     /// returns how many got one. Unless the repair is `attended`, lack of room for more names is no
     /// error.
-    ///
-    /// # Errors
-    /// As for [`reconnect`](Self::reconnect).
     pub async fn reconnect_all(&self, lost: BTreeSet<Ino>, attended: bool) -> Result<u64> {
         let mut rescued = 0;
         for ino in lost {
@@ -178,9 +169,6 @@ impl Volume {
     /// before all that begin later. Operations wait no longer than for those under way and for one
     /// sync of what became dirty during another; a cleaner may go on. `clock` says since when they
     /// wait: the time of the run may be coarse.
-    ///
-    /// # Errors
-    /// If something cannot be written.
     pub fn freeze(&self, clock: Rc<dyn Fn() -> Time>) -> BoxFuture<'static, Result<FreezeGuard>> {
         let parts = Rc::clone(&self.0);
         Box::pin(async move { parts.freeze(&*clock).await })

@@ -175,8 +175,8 @@ impl WriteBack {
         }
         let this = Rc::clone(self);
         core.rt.spawn("room", async move {
-            let settled = dirty_limit::let_go(&this.core, &*this.layout, sent).await;
-            if let Err(error) = settled {
+            let drained = dirty_limit::let_go(&this.core, &*this.layout, sent).await;
+            if let Err(error) = drained {
                 this.core.poison(error);
             }
             this.core.flushing().end_round(true);

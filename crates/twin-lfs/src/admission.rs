@@ -105,7 +105,7 @@ impl Admission {
         self.waiting.get() > 0
     }
 
-    /// Notes that an operation got ENOSPC, with so many live bytes.
+    /// Notes that an operation got ENOSPC, and how many bytes were live then.
     pub(crate) fn note_refused(&self, live_bytes: u64) {
         self.refused_at.set(Some(live_bytes));
     }

@@ -89,9 +89,6 @@ impl Lfs {
     /// the device, in order, before recovery opens the volume: the log writes that are not known to be
     /// durable, and one of all that is dirty. It takes dirty data as write-back does and sends nothing,
     /// so the volume must not be used afterwards.
-    ///
-    /// # Errors
-    /// If something cannot be encoded.
     pub fn preserve(&self, core: &Rc<Core>) -> Result<Vec<Io>> {
         let mut ios = self.progress.kept();
         let items = self.snapshot(core, false);

@@ -198,7 +198,7 @@ impl Lfs {
         }
         self.add_ifile_block(core, lbn, Block::Bytes(buf.freeze()));
         let taken = self.ifile.d.borrow().allocated - before;
-        self.reservations.release(most - taken);
+        self.reservations.release(most - taken)?;
         self.numbers.extend_list(numbers[0], numbers.len() as u64);
         Ok(())
     }

@@ -193,7 +193,7 @@ impl Lfs {
 /// What an operation that is not admitted has to wait for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Lack {
-    /// Clean segments.
+    /// Clean segments, which the cleaner must gain.
     Room,
     /// Its turn among the writers, which go no faster than the cleaner.
     Pace,
@@ -254,8 +254,10 @@ impl Layout for Lfs {
         self.reservations.reserve(bytes)
     }
 
-    fn release(&self, _core: &Core, bytes: u64) {
-        self.reservations.release(bytes);
+    fn release(&self, core: &Core, bytes: u64) {
+        if let Err(error) = self.reservations.release(bytes) {
+            core.poison(error);
+        }
     }
 
     fn place(&self, _core: &Core, _inode: &Inode, _lbn: Lbn, old: Ptr, len: u32) -> Ptr {
@@ -266,8 +268,8 @@ impl Layout for Lfs {
         }
     }
 
-    fn free_block(&self, _core: &Core, _inode: &Inode, ptr: Ptr, len: u32) {
-        self.reservations.release(len.into());
+    fn free_block(&self, core: &Core, _inode: &Inode, ptr: Ptr, len: u32) {
+        self.release(core, len.into());
         if ptr.is_on_disk() {
             self.usage.block_dies(self.sb.geometry.byte_of(ptr.addr), ptr.len, Death::Deleted);
         }

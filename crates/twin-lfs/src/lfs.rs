@@ -63,7 +63,7 @@ impl Lfs {
         core: &Core,
     ) -> Result<Lfs> {
         let when = twin_clean::trigger::REGISTRY
-            .get(&settings.when)
+            .get(&settings.trigger)
             .map_err(|_| FsError::Invalid("no such policy of when to clean"))?;
         let (streams, memory) = (checkpoint.heads.len(), core.settings.cache_bytes);
         let seed = core.rt.rng("cleaner policies").next_u64();

@@ -19,7 +19,7 @@
 //!
 //! use twin_disk::MemDisk;
 //! use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
-//! use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Request, Settings};
+//! use twin_fs::{Cpu, Op, ROOT_INO, Request, Settings};
 //! use twin_rt::{ClockOnly, Rt};
 //!
 //! let (rt, disk) = (Rt::new(ClockOnly::default(), 1), Rc::new(MemDisk::new(64 << 20)));

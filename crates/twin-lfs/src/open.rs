@@ -27,7 +27,7 @@ use crate::settings::LfsSettings;
 /// What a new volume shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MkfsOptions {
-    /// Which structures.
+    /// The structures on disk.
     pub profile: Profile,
     /// Bytes of a block.
     pub block_size: u32,
@@ -41,7 +41,7 @@ pub struct MkfsOptions {
     pub streams: u32,
     /// Percent of the log that is never given to files, 1 to 50.
     pub minfree: u32,
-    /// Identifies the volume.
+    /// The number that distinguishes the volume from all others.
     pub uuid: [u8; 16],
     /// Owner and permission bits of the root directory.
     pub root: (u32, u32, u32),

@@ -68,10 +68,10 @@ struct NumberChanges {
     freed: BTreeSet<Ino>,
 }
 
-/// What roll-forward did.
+/// What roll-forward found behind the last checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Log writes applied.
+    /// The number of log writes that were applied.
     pub log_writes: u64,
     /// Bytes of log read.
     pub log_bytes: u64,
@@ -341,7 +341,7 @@ impl Lfs {
             Some((d, ..)) => d.ptrs.clone(),
             None => old_ptrs.clone(),
         };
-        let mut held = Vec::new();
+        let mut pinned = Vec::new();
         for (slot, old) in old_ptrs.iter().enumerate() {
             let lbn = geometry.inode_child(slot);
             if file.inode.is_none()
@@ -351,7 +351,7 @@ impl Lfs {
             }
             let new = new_ptrs[slot];
             if lbn < 0 {
-                Box::pin(self.apply_indirect(core, &inode, lbn, *old, new, &file, &mut held))
+                Box::pin(self.apply_indirect(core, &inode, lbn, *old, new, &file, &mut pinned))
                     .await?;
             } else {
                 self.change_block(core, &inode, lbn, *old, new);
@@ -443,7 +443,7 @@ impl Lfs {
         old: Ptr,
         new: Ptr,
         file: &FileLog,
-        held: &mut Vec<Rc<Frame>>,
+        pinned: &mut Vec<Rc<Frame>>,
     ) -> Result<()> {
         let geometry = &self.sb.geometry;
         let (first, span) = (geometry.first_data(lbn), geometry.span(lbn));
@@ -483,7 +483,7 @@ impl Lfs {
                 moved.push(child);
             }
             if child < 0 {
-                Box::pin(self.apply_indirect(core, inode, child, from, to, file, held)).await?;
+                Box::pin(self.apply_indirect(core, inode, child, from, to, file, pinned)).await?;
             } else {
                 self.change_block(core, inode, child, from, to);
             }
@@ -502,7 +502,7 @@ impl Lfs {
         } else if old.addr != new.addr || !self.forward_recovered(core, inode, &moved, file) {
             core.cache.mark_dirty(&inode.frames, &frame);
         }
-        held.push(frame); // Until it is known what is written with what.
+        pinned.push(frame); // Until it is known what is written with what.
         Ok(())
     }
 

@@ -6,7 +6,7 @@ mod common;
 use common::World;
 use twin_clean::{placement, trigger, victim};
 use twin_disk::{BlockDevice, Bytes, DeviceInfo, Io, IoKind, MemDisk, Pending};
-use twin_fs::{Cpu, Data, FileSystem, Ino, Op, Request, Settings};
+use twin_fs::{Cpu, Data, Ino, Op, Request, Settings};
 use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
 use twin_rt::{ClockOnly, Rng, Rt, SECS};
 
@@ -115,7 +115,7 @@ fn policies(victim: &str, placement: &str, when: &str) -> LfsSettings {
     LfsSettings {
         victim: victim.into(),
         placement: placement.into(),
-        when: when.into(),
+        trigger: when.into(),
         ..LfsSettings::default()
     }
 }

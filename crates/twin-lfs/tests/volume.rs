@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Buf, Bytes, Class, Io, MemDisk, Origin};
 use twin_fs::{
-    Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, SetTime, Settings,
-    Timestamp, VolumeOf,
+    Cpu, Data, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, SetTime, Settings, Timestamp,
+    VolumeOf,
 };
 use twin_lfs::format::Superblock;
 use twin_lfs::{Lfs, LfsSettings, MkfsOptions};

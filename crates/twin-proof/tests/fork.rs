@@ -8,8 +8,8 @@ use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Buf, Class, Freezable, Io, MemDisk, Origin};
 use twin_fs::{
-    CheckRequest, Cpu, FileSystem, Identity, LayoutKind, Op, ROOT_INO, Reply, Request, SetTime,
-    Settings, Volume,
+    CheckRequest, Cpu, Identity, LayoutKind, Op, ROOT_INO, Reply, Request, SetTime, Settings,
+    Volume,
 };
 use twin_lab::fork::{Closed, Twin};
 use twin_lab::layouts::layout;

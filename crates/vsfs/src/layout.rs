@@ -116,8 +116,10 @@ impl Layout for Vsfs {
         self.space.reserve(bytes)
     }
 
-    fn release(&self, _core: &Core, bytes: u64) {
-        self.space.unreserve(bytes);
+    fn release(&self, core: &Core, bytes: u64) {
+        if let Err(error) = self.space.release(bytes) {
+            core.poison(error);
+        }
     }
 
     fn place(&self, core: &Core, inode: &Inode, lbn: Lbn, old: Ptr, len: u32) -> Ptr {
@@ -134,7 +136,7 @@ impl Layout for Vsfs {
     }
 
     fn free_block(&self, core: &Core, inode: &Inode, ptr: Ptr, len: u32) {
-        self.space.unreserve(len.into());
+        self.release(core, len.into());
         if ptr.is_on_disk() && !self.space.free(ptr.addr) {
             let what = format!("inode {} had block {}, which is free", inode.ino, ptr.addr);
             core.poison(FsError::inconsistent(what));
@@ -198,6 +200,6 @@ impl Layout for Vsfs {
     }
 
     fn space_map(&self, _core: &Core) -> SpaceMap {
-        SpaceMap::settled("ranges of blocks", self.space.used_by_range().into_iter())
+        SpaceMap::of("ranges of blocks", self.space.used_by_range().into_iter())
     }
 }

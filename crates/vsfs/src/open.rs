@@ -19,7 +19,7 @@ pub struct MkfsOptions {
     pub block_size: u32,
     /// Bytes of space for each inode.
     pub bytes_per_inode: u32,
-    /// Identifies the volume.
+    /// The number that distinguishes the volume from all others.
     pub uuid: [u8; 16],
     /// Owner, group and permission bits of the root directory.
     pub root: (u32, u32, u32),

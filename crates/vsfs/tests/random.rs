@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use twin_disk::MemDisk;
-use twin_fs::{Cpu, FileSystem, Op, Opened, ROOT_INO, Reply, Request, SetTime, Settings, Volume};
+use twin_fs::{Cpu, Op, Opened, ROOT_INO, Reply, Request, SetTime, Settings, Volume};
 use twin_model::generate::{Generator, WorkloadParams};
 use twin_model::{Compare, DataMode, ModelFs, diff};
 use twin_rt::{ClockOnly, Rt, Time};

@@ -1,7 +1,7 @@
 use std::cell::Cell;
 
 use twin_disk::{BlockDevice, DeviceInfo, IoKind, MemDisk, Pending};
-use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Reply, Request, Settings, VolumeOf};
+use twin_fs::{Cpu, Op, ROOT_INO, Reply, Request, Settings, VolumeOf};
 use twin_rt::{ClockOnly, Rt};
 
 use super::*;

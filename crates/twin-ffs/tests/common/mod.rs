@@ -6,8 +6,7 @@ use std::rc::Rc;
 use twin_disk::{Bytes, MemDisk};
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions};
 use twin_fs::{
-    Attr, Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, Settings,
-    VolumeOf,
+    Attr, Cpu, Data, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, Settings, VolumeOf,
 };
 use twin_rt::{ClockOnly, Rt};
 

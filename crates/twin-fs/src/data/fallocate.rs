@@ -129,9 +129,9 @@ impl Files {
         let (mut total, mut counted) = (0, Default::default());
         while first < last {
             let stop = last.min(first + STEP_BLOCKS);
-            let mut held = Vec::new();
+            let mut pinned = Vec::new();
             for lbn in first..stop {
-                self.core.pin_parents(inode, lbn as Lbn, &mut held).await?;
+                self.core.pin_parents(inode, lbn as Lbn, &mut pinned).await?;
             }
             total += self.space_for_blocks(inode, first..stop, new_size, &mut counted);
             if total > free {
@@ -149,9 +149,9 @@ impl Files {
             let stop = last.min(first + STEP_BLOCKS);
             let bytes = (stop - first + 4) * block;
             let _admission = self.admit(bytes, Need::Grow).await?;
-            let mut held = Vec::new();
+            let mut pinned = Vec::new();
             for lbn in first..stop {
-                self.core.pin_parents(inode, lbn as Lbn, &mut held).await?;
+                self.core.pin_parents(inode, lbn as Lbn, &mut pinned).await?;
             }
             let size = inode.d.borrow().size;
             for lbn in first..stop {
@@ -235,12 +235,12 @@ impl Files {
         while first < last {
             let stop = last.min(first + STEP_BLOCKS);
             let _admission = self.admit(8 * block, Need::Shrink).await?;
-            let mut held = Vec::new();
+            let mut pinned = Vec::new();
             let mut lbns = Vec::new();
             let mut lbn = first;
             while lbn < stop {
                 let ptr = self.core.ptr(inode, lbn as Lbn).await?;
-                self.core.pin_parents(inode, lbn as Lbn, &mut held).await?;
+                self.core.pin_parents(inode, lbn as Lbn, &mut pinned).await?;
                 if ptr.is_hole() {
                     // The whole range of a missing indirect block is skipped at once.
                     lbn = next_mapped(&self.core, inode, lbn);
@@ -248,7 +248,7 @@ impl Files {
                 }
                 let is_cut = off > lbn * block || (end < (lbn + 1) * block && end < size);
                 if is_cut {
-                    held.extend(self.core.block(inode, lbn as Lbn, Origin::User).await?);
+                    pinned.extend(self.core.block(inode, lbn as Lbn, Origin::User).await?);
                 }
                 lbns.push((lbn, is_cut));
                 lbn += 1;

@@ -35,7 +35,7 @@ pub(crate) type Effect<'a> = &'a dyn Fn() -> Result<()>;
 
 /// The place of a write.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
+pub(crate) enum WriteAt {
     /// At this offset.
     At(u64),
     /// Behind the end that the file has at the write.

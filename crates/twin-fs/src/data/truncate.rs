@@ -106,10 +106,10 @@ impl Files {
         }
         let keep = geometry.blocks_for(size);
         let cut = (!size.is_multiple_of(block)).then_some(keep.wrapping_sub(1));
-        let mut held = Vec::new();
+        let mut pinned = Vec::new();
         if let Some(cut) = cut {
-            self.core.pin_parents(inode, cut as Lbn, &mut held).await?;
-            held.extend(self.core.block(inode, cut as Lbn, Origin::User).await?);
+            self.core.pin_parents(inode, cut as Lbn, &mut pinned).await?;
+            pinned.extend(self.core.block(inode, cut as Lbn, Origin::User).await?);
         }
         effect()?;
         self.cut_to(inode, size, cut, version);
@@ -222,8 +222,8 @@ impl Files {
     async fn prune(&self, inode: &Rc<Inode>, lbn: Lbn, keep: u64) -> Result<()> {
         let geometry = &self.core.geometry;
         let block = u64::from(geometry.block_size);
-        let mut held = Vec::new();
-        self.core.pin_parents(inode, lbn, &mut held).await?;
+        let mut pinned = Vec::new();
+        self.core.pin_parents(inode, lbn, &mut pinned).await?;
         let Some(frame) = self.core.block(inode, lbn, Origin::User).await? else { return Ok(()) };
         let lowest = geometry.indirect(lbn).0 == 1;
         let need = 4 * block;
@@ -258,7 +258,7 @@ impl Files {
             }
             self.free_block(inode, lbn, geometry.block_size);
         }
-        drop(held);
+        drop(pinned);
         self.layout.enforce_order(&self.core, Change::Cut(inode)).await
     }
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::Operations;
-use crate::data::Place;
+use crate::data::WriteAt;
 use crate::data::read::read;
 use crate::data::seek::seek;
 use crate::inodes::Inode;
@@ -107,7 +107,7 @@ impl Operations {
     pub(crate) async fn op_write(
         &self,
         ino: Ino,
-        place: Place,
+        place: WriteAt,
         data: &Data,
         by: Option<&Cred>,
         id: u64,

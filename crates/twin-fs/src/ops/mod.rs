@@ -18,10 +18,11 @@ mod xattr;
 
 use std::rc::Rc;
 
+use rename::NameIn;
 use twin_rt::RwLock;
 
 use crate::core::Core;
-use crate::data::{Files, Place};
+use crate::data::{Files, WriteAt};
 use crate::dir::Directories;
 use crate::file_type::streams::Streams;
 use crate::inodes::Inode;
@@ -111,7 +112,9 @@ impl Operations {
             Op::Unlink { dir, name } => self.op_remove(dir, &name, false, &cred).await,
             Op::RemoveDir { dir, name } => self.op_remove(dir, &name, true, &cred).await,
             Op::Rename { dir, name, to_dir, to_name, mode } => {
-                self.op_rename((dir, &name), (to_dir, &to_name), mode, &cred).await
+                let from = NameIn { dir, name: &name };
+                let to = NameIn { dir: to_dir, name: &to_name };
+                self.op_rename(from, to, mode, &cred).await
             }
             Op::Link { ino, dir, name } => self.op_link(ino, dir, &name, &cred).await,
             Op::Open { ino, read, write, truncate } => {
@@ -120,13 +123,13 @@ impl Operations {
             Op::Release { ino } => self.op_release(ino).await,
             Op::Read { ino, off, len } => self.op_read(ino, off, len).await,
             Op::Write { ino, off, data } => {
-                self.op_write(ino, Place::At(off), &data, Some(&cred), id).await
+                self.op_write(ino, WriteAt::At(off), &data, Some(&cred), id).await
             }
             Op::Append { ino, data, .. } => {
-                self.op_write(ino, Place::End, &data, Some(&cred), id).await
+                self.op_write(ino, WriteAt::End, &data, Some(&cred), id).await
             }
             Op::WriteBack { ino, off, data } => {
-                self.op_write(ino, Place::At(off), &data, None, id).await
+                self.op_write(ino, WriteAt::At(off), &data, None, id).await
             }
             Op::Fsync { ino, data_only } => self.op_fsync(ino, data_only).await,
             Op::ReadDir { dir, cookie, max_bytes, plus } => {

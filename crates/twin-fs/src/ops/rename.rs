@@ -41,35 +41,43 @@ fn check_dots(from: &[u8], to: &[u8], how: RenameMode) -> Result<()> {
     }
 }
 
+/// A name in a directory, which the client gave.
+#[derive(Clone, Copy)]
+pub(super) struct NameIn<'a> {
+    pub(super) dir: Ino,
+    pub(super) name: &'a Name,
+}
+
 impl Operations {
-    pub(crate) async fn op_rename(
+    pub(super) async fn op_rename(
         &self,
-        from: (Ino, &Name),
-        to: (Ino, &Name),
+        from: NameIn<'_>,
+        to: NameIn<'_>,
         how: RenameMode,
         cred: &Cred,
     ) -> Result<Reply> {
-        let _tree = if from.0 == to.0 { None } else { Some(self.rename_lock.write().await) };
-        let from_dir = self.dirs.directory(from.0).await?;
-        let to_dir = self.dirs.directory(to.0).await?;
+        let _tree = if from.dir == to.dir { None } else { Some(self.rename_lock.write().await) };
+        let from_dir = self.dirs.directory(from.dir).await?;
+        let to_dir = self.dirs.directory(to.dir).await?;
         let gone = {
             // The inode numbers fix the order of the two locks, so that no two tasks that each lock
             // two directories can wait for each other.
             let (first, second) =
-                if from.0 < to.0 { (&from_dir, &to_dir) } else { (&to_dir, &from_dir) };
+                if from.dir < to.dir { (&from_dir, &to_dir) } else { (&to_dir, &from_dir) };
             let _first = first.lock.write().await;
-            let _second = if from.0 == to.0 { None } else { Some(second.lock.write().await) };
-            let done = self.rename_locked(&from_dir, from.1, &to_dir, to.1, how, cred).await?;
+            let _second = if from.dir == to.dir { None } else { Some(second.lock.write().await) };
+            let done =
+                self.rename_locked(&from_dir, from.name, &to_dir, to.name, how, cred).await?;
             if let Some(done) = &done {
                 let whiteout = match how.leaves_whiteout() {
-                    true => self.dirs.find(&from_dir, from.1).await?,
+                    true => self.dirs.find(&from_dir, from.name).await?,
                     false => None,
                 };
                 let whiteout = match whiteout {
                     Some(hit) => Some(self.files.inode(hit.ino).await?),
                     None => None,
                 };
-                self.order_rename(&from_dir, &to_dir, done, (how, whiteout.as_ref())).await?;
+                self.order_rename(&from_dir, &to_dir, done, how, whiteout.as_ref()).await?;
             }
             done.and_then(|done| done.gone)
         };
@@ -85,7 +93,8 @@ impl Operations {
         from: &Rc<Inode>,
         to: &Rc<Inode>,
         done: &RenameOutcome,
-        (how, whiteout): (RenameMode, Option<&Rc<Inode>>),
+        how: RenameMode,
+        whiteout: Option<&Rc<Inode>>,
     ) -> Result<()> {
         let mut inodes = vec![&done.source];
         inodes.extend(whiteout);
@@ -260,9 +269,9 @@ impl Operations {
         };
         let _held = match &m.target {
             Some((target, hit)) => {
-                let mut held = self.dirs.pin_hit(m.to, hit).await?;
-                held.extend(self.dirs.pin_entries(target).await?);
-                held
+                let mut pinned = self.dirs.pin_hit(m.to, hit).await?;
+                pinned.extend(self.dirs.pin_entries(target).await?);
+                pinned
             }
             None => Vec::new(),
         };
@@ -357,7 +366,7 @@ impl Operations {
         ];
         for (inode, parent, dir) in moved.into_iter().flatten() {
             if let Some(hit) = parent {
-                // The entry was found in a block that was checked and is held, so only damage in
+                // The entry was found in a block that was checked and is pinned, so only damage in
                 // memory could make this fail.
                 self.dirs.redirect(inode, hit, dir.ino, mode::DIRECTORY)?;
             }

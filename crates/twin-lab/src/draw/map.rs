@@ -97,7 +97,7 @@ mod tests {
     use twin_fs::Region;
 
     fn space(used: &[f64]) -> SpaceMap {
-        let region = |&used: &f64| Region { used, state: RegionState::Settled };
+        let region = |&used: &f64| Region { used, state: RegionState::Idle };
         SpaceMap { kind: "segments", regions: used.iter().map(region).collect() }
     }
 

@@ -103,7 +103,7 @@ fn space(volume: &VolumeMap) -> SpaceMap {
         let share = bytes as f64 / len as f64;
         if known { 1.0 - share } else { share.min(1.0) }
     };
-    SpaceMap::settled("parts of the volume", bytes.into_iter().enumerate().map(share))
+    SpaceMap::of("parts of the volume", bytes.into_iter().enumerate().map(share))
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, BlockDevice, Buf, Bytes, Origin};
-use twin_fs::check::{Kind, NumberState, Report, Walk};
+use twin_fs::check::{FindingKind, NumberState, Report, Walk};
 use twin_fs::dinode::Dinode;
 use twin_fs::geometry::Ptr;
 use twin_fs::{
@@ -42,7 +42,7 @@ pub(super) async fn superblocks(
     sb: &Superblock,
     report: &Report,
 ) -> Result<()> {
-    match report.has(Kind::Superblock) {
+    match report.has(FindingKind::Superblock) {
         true => write_superblocks(device, sb).await,
         false => Ok(()),
     }
@@ -365,8 +365,8 @@ impl Writer<'_> {
     }
 
     async fn dirty_block(&self, inode: &Rc<Inode>, frame: &Rc<Frame>) -> Result<()> {
-        let mut held = Vec::new();
-        self.core().pin_parents(inode, frame.lbn(), &mut held).await?;
+        let mut pinned = Vec::new();
+        self.core().pin_parents(inode, frame.lbn(), &mut pinned).await?;
         self.core().cache.mark_dirty(&inode.frames, frame);
         dirty_parents(self.core(), inode, frame.lbn());
         Ok(())

@@ -15,7 +15,7 @@ use crate::lfs::Lfs;
 use crate::log_items::RawInode;
 use crate::partial_segments::{Content, PartialSegment, PartialSegments};
 
-/// The scan lets clients run after so many live blocks. A request that comes meanwhile waits for
+/// The number of live blocks after which the scan lets clients run. A request that comes meanwhile waits for
 /// some ten microseconds, about the time from an answer to the client's next request.
 const HEARS_AFTER: usize = 8;
 
@@ -70,7 +70,6 @@ impl LiveItem {
         }
     }
 
-    /// Bytes of it.
     pub(super) fn len(&self, sb: &Superblock) -> u32 {
         match self {
             LiveItem::Block { len, .. } => *len,

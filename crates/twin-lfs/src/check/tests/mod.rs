@@ -11,7 +11,7 @@ mod rich;
 use std::rc::Rc;
 
 use twin_disk::{Bytes, MemDisk};
-use twin_fs::{Cpu, Data, FileSystem, FsError, Ino, Op, Reply, Request, Settings, VolumeOf};
+use twin_fs::{Cpu, Data, FsError, Ino, Op, Reply, Request, Settings, VolumeOf};
 use twin_model::generate::{Generator, WorkloadParams};
 use twin_rt::{ClockOnly, Rt};
 

@@ -93,7 +93,7 @@ fn a_lost_map_is_made_again_from_the_log() {
     bytes = image;
     places.into_iter().for_each(|(at, len)| bytes[at..at + len].fill(0xa5));
     let (report, disk) = assert_repaired(&bytes);
-    assert!(report.has(Kind::Ifile), "{report}");
+    assert!(report.has(FindingKind::Ifile), "{report}");
     assert!(report.losses.iter().any(|loss| loss.what.contains("from the log")), "{report}");
     assert!(contents(&disk) == before, "files differ");
 }
@@ -130,7 +130,7 @@ fn rotten_data_stays_an_error_for_its_readers_if_data_is_looked_at() {
     let disk = Rc::new(MemDisk::from_bytes(bytes));
     assert!(repair_disk(Rc::clone(&disk), false).unwrap().is_clean());
     let report = repair_disk(Rc::clone(&disk), true).unwrap();
-    assert!(report.has(Kind::Data), "{report}");
+    assert!(report.has(FindingKind::Data), "{report}");
     // It is told of by the name that its owner knows it by.
     let lost = twin_fs::CheckReport::from(report.clone()).notes;
     assert!(lost.iter().any(|loss| loss.contains("(/big): bytes 0 to")), "{report}");
