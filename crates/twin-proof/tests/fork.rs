@@ -154,13 +154,13 @@ fn fork_once(kind: &'static dyn LayoutKind, disk: &str, seed: u64) -> u64 {
     let instant = async {
         rt.sleep(400 * MILLIS + seed * 37 * MILLIS).await;
         let clock = rt.clone();
-        let frozen = volume.freeze(Rc::new(move || clock.now())).await.unwrap();
+        let guard = volume.freeze(Rc::new(move || clock.now())).await.unwrap();
         let expected = client.model.borrow().dump();
         let done = client.done.get();
         let frozen = device.freeze(KEPT).await.unwrap();
         assert_eq!(client.done.get(), done, "{what}: no operation ends while they are held");
-        let held_ns = rt.now().since(still.since());
-        drop(still);
+        let held_ns = rt.now().since(guard.since());
+        drop(guard);
         // Much of what the volume has written is written over before the fork is read.
         rt.sleep(1500 * MILLIS).await;
         (expected, Rc::new(frozen), done, held_ns)
