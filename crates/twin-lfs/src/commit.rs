@@ -210,7 +210,7 @@ impl Lfs {
             orphans: self.numbers.orphans().len() as u64,
             heads: self.position.heads(),
             picked,
-            ifile: self.ifile.d.borrow().clone(),
+            ifile: self.ifile.inode.d.borrow().clone(),
         };
         (checkpoint, self.usage.with(SegmentTable::empty))
     }

@@ -113,7 +113,7 @@ impl Lfs {
         let Some(frame) = frame else { panic!("inode {} was not picked", inode.ino) };
         let generation = inode.d.borrow().generation;
         let entry = ImapEntry::Used { at: 0, crc: 0, generation, orphan: false };
-        self.set_entry(core, &frame, inode.ino, entry);
+        self.ifile.set_entry(core, &frame, inode.ino, entry);
         InodeState::of(inode).set_map_block(frame);
     }
 
@@ -121,7 +121,7 @@ impl Lfs {
         let anchor = InodeState::of(inode).take_map_block();
         let Some(anchor) = anchor else { panic!("inode {} has no map block", inode.ino) };
         let size = self.sb.geometry.inode_size;
-        if let ImapEntry::Used { at, generation, .. } = self.entry_in(&anchor, inode.ino) {
+        if let ImapEntry::Used { at, generation, .. } = self.ifile.entry(&anchor, inode.ino) {
             if at != 0 {
                 self.usage.block_dies(at * u64::from(size), size, Death::Deleted);
             }
@@ -131,7 +131,7 @@ impl Lfs {
         self.forwards.drop_holder(inode.ino, Holder::Inode);
         let next = self.numbers.put_back(inode.ino);
         let generation = inode.d.borrow().generation.wrapping_add(1);
-        self.set_entry(core, &anchor, inode.ino, ImapEntry::Free { next, generation });
+        self.ifile.set_entry(core, &anchor, inode.ino, ImapEntry::Free { next, generation });
         core.drop_inode(inode);
     }
 
@@ -139,10 +139,11 @@ impl Lfs {
         let changed = self.numbers.set_orphan(inode.ino, orphan);
         let anchor = InodeState::of(inode).map_block();
         if let (true, Some(anchor)) = (changed, anchor)
-            && let ImapEntry::Used { at, crc, generation, .. } = self.entry_in(&anchor, inode.ino)
+            && let ImapEntry::Used { at, crc, generation, .. } =
+                self.ifile.entry(&anchor, inode.ino)
         {
             let entry = ImapEntry::Used { at, crc, generation, orphan };
-            self.set_entry(core, &anchor, inode.ino, entry);
+            self.ifile.set_entry(core, &anchor, inode.ino, entry);
         }
     }
 
@@ -176,7 +177,7 @@ impl Lfs {
     fn stat(&self) -> VolumeStat {
         let unit = u64::from(self.sb.geometry.frag_size);
         let free = self.reservations.free();
-        let inodes = self.imap_len();
+        let inodes = self.ifile.map_len();
         // Free numbers, and the numbers by which the map could grow into free space.
         let room = free / u64::from(self.sb.geometry.inode_size);
         VolumeStat {

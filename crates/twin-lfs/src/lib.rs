@@ -9,7 +9,7 @@
 //! checks all of it without the code of the volume, and [`dump`] shows it.
 //!
 //! [`Lfs`] only puts parts together; each keeps its own state, and no other file changes it: where the
-//! log goes on (`log_position`, `streams`), inode map and numbers (`inode_map`, `inode_numbers`,
+//! log goes on (`log_position`, `streams`), inode map and numbers (`ifile`, `inode_map`, `inode_numbers`,
 //! `inode_blocks`), live bytes of segments (`segment_usage`), checkpoints (`checkpoints`), log
 //! writes under way (`progress`), space and admission (`reservations`, `admission`, `pacing`,
 //! `room`), forwarded pointers (`forwards`), and the cleaner (`cleaner`).
@@ -53,6 +53,7 @@ pub mod dump;
 pub mod format;
 mod forwarding;
 mod forwards;
+mod ifile;
 mod inode_blocks;
 mod inode_map;
 mod inode_numbers;

@@ -169,8 +169,8 @@ impl Lfs {
         let block = self.sb.geometry.block_size as usize;
         for lbn in 0..self.sb.usage_blocks() {
             let zeros = Block::Bytes(Buf::zeroed(block).freeze());
-            let frame = self.add_ifile_block(core, lbn, zeros);
-            self.pin([frame]);
+            let frame = self.ifile.append(core, lbn, zeros);
+            self.ifile.pin([frame]);
         }
         let mut buf = Buf::zeroed(block);
         let numbers = (block / IMAP_ENTRY_BYTES) as Ino;
@@ -181,8 +181,8 @@ impl Lfs {
             entry.encode(&mut buf[at..at + IMAP_ENTRY_BYTES]);
         }
         let lbn = self.sb.usage_blocks();
-        let frame = self.add_ifile_block(core, lbn, Block::Bytes(buf.freeze()));
-        self.reservations.reserve(self.ifile.d.borrow().allocated)?;
+        let frame = self.ifile.append(core, lbn, Block::Bytes(buf.freeze()));
+        self.reservations.reserve(self.ifile.inode.d.borrow().allocated)?;
         self.numbers.set_list(3, numbers - 3);
         self.numbers.pick(ROOT_INO, frame);
         Ok(())
@@ -234,7 +234,7 @@ impl Lfs {
         let (device, serial) = (&*core.device, checkpoint.serial);
         load_forwards(device, &lfs.sb, table.into_iter(), serial, &lfs.forwards).await?;
         lfs.pin_indirect(&core, &mut pinned).await?;
-        lfs.pin(pinned);
+        lfs.ifile.pin(pinned);
         lfs.check_ifile()?;
         if checkpoint.orphans > 0 {
             lfs.find_orphans(&core).await?;
@@ -277,15 +277,15 @@ impl Lfs {
         core: &Core,
         pinned: &mut Vec<Rc<twin_cache::Frame>>,
     ) -> Result<()> {
-        let blocks = self.sb.geometry.blocks_for(self.ifile.d.borrow().size);
+        let blocks = self.sb.geometry.blocks_for(self.ifile.inode.d.borrow().size);
         let mut lbn = 0;
         while lbn < blocks {
-            core.pin_parents(&self.ifile, lbn as Lbn, pinned).await?;
+            core.pin_parents(&self.ifile.inode, lbn as Lbn, pinned).await?;
             lbn +=
                 if lbn < self.sb.geometry.direct as u64 { 1 } else { self.sb.geometry.per_block() };
         }
         if blocks > 0 {
-            core.pin_parents(&self.ifile, blocks as Lbn - 1, pinned).await?;
+            core.pin_parents(&self.ifile.inode, blocks as Lbn - 1, pinned).await?;
         }
         Ok(())
     }
@@ -293,10 +293,10 @@ impl Lfs {
     /// The ifile must be long enough for what every volume has.
     fn check_ifile(&self) -> Result<()> {
         let free_head = self.numbers.free_head();
-        if self.imap_len() <= ROOT_INO {
+        if self.ifile.map_len() <= ROOT_INO {
             return Err(FsError::inconsistent("the ifile is too short for its tables"));
         }
-        if free_head >= self.imap_len() || (1..=ROOT_INO).contains(&free_head) {
+        if free_head >= self.ifile.map_len() || (1..=ROOT_INO).contains(&free_head) {
             return Err(FsError::inconsistent("the list of free inodes starts outside the map"));
         }
         Ok(())
@@ -304,18 +304,18 @@ impl Lfs {
 
     /// Bytes of the ifile that have no place on the device yet.
     fn unwritten_ifile(&self, core: &Core) -> u64 {
-        let frames = self.ifile.frames.dirty_frames();
-        let unwritten = frames
-            .iter()
-            .filter(|f| core.resident_ptr(&self.ifile, f.lbn()).is_some_and(|p| !p.is_on_disk()));
+        let frames = self.ifile.inode.frames.dirty_frames();
+        let unwritten = frames.iter().filter(|f| {
+            core.resident_ptr(&self.ifile.inode, f.lbn()).is_some_and(|p| !p.is_on_disk())
+        });
         unwritten.count() as u64 * u64::from(self.sb.geometry.block_size)
     }
 
     /// Finds the inodes that the map marks as in need of work.
     async fn find_orphans(&self, core: &Core) -> Result<()> {
-        for ino in ROOT_INO..self.imap_len() {
-            let frame = self.imap_block(core, ino).await?;
-            if matches!(self.entry_in(&frame, ino), ImapEntry::Used { orphan: true, .. }) {
+        for ino in ROOT_INO..self.ifile.map_len() {
+            let frame = self.ifile.map_block(core, ino).await?;
+            if matches!(self.ifile.entry(&frame, ino), ImapEntry::Used { orphan: true, .. }) {
                 self.numbers.set_orphan(ino, true);
             }
         }

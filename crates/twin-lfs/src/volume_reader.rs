@@ -116,7 +116,7 @@ impl LogState {
                 blocks.insert((inode.ino, frame.lbn()), frame.block().to_bytes());
             }
         };
-        take(&lfs.ifile);
+        take(&lfs.ifile.inode);
         lfs.checkpoints.deferred().iter().for_each(|inode| take(inode));
         let mut inodes = BTreeMap::new();
         for inode in core.dirty_inodes() {
@@ -124,7 +124,7 @@ impl LogState {
             inodes.insert(inode.ino, inode.d.borrow().clone());
         }
         LogState {
-            ifile: lfs.ifile.d.borrow().clone(),
+            ifile: lfs.ifile.inode.d.borrow().clone(),
             free_head: lfs.numbers.free_head(),
             free_inodes: lfs.numbers.free(),
             orphans: lfs.numbers.orphans().len() as u64,

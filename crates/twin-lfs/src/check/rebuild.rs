@@ -87,7 +87,7 @@ pub(super) async fn rebuild(
     lfs.skip_serials(&core, if serial == u64::MAX { image.last_serial().await } else { serial });
     load_forwards(&*core.device, &sb, entries.iter().copied(), serial, &lfs.forwards).await?;
     fill_ifile(&lfs, &core, &entries, &image.map);
-    let unwritten = lfs.ifile.d.borrow().allocated + image.unwritten_bytes();
+    let unwritten = lfs.ifile.inode.d.borrow().allocated + image.unwritten_bytes();
     lfs.reservations.set_used(lfs.usage.live_bytes() + unwritten);
     let volume = VolumeOf::new(Rc::clone(&core), lfs)?;
     let writer = Writer { volume: &volume, image };
@@ -128,15 +128,15 @@ fn fill_ifile(lfs: &Lfs, core: &Core, entries: &[SegEntry], map: &[MapEntry]) {
     });
     for lbn in 0..lfs.sb.usage_blocks() {
         let content = blocks.next().unwrap_or_else(|| Buf::zeroed(block));
-        let frame = lfs.add_ifile_block(core, lbn, Block::Bytes(content.freeze()));
-        lfs.pin([frame]);
+        let frame = lfs.ifile.append(core, lbn, Block::Bytes(content.freeze()));
+        lfs.ifile.pin([frame]);
     }
     for (lbn, entries) in (lfs.sb.usage_blocks()..).zip(map.chunks(block / IMAP_ENTRY_BYTES)) {
         let mut buf = Buf::zeroed(block);
         for (raw, entry) in buf.chunks_exact_mut(IMAP_ENTRY_BYTES).zip(entries) {
             entry.on_device().encode(raw);
         }
-        lfs.add_ifile_block(core, lbn, Block::Bytes(buf.freeze()));
+        lfs.ifile.append(core, lbn, Block::Bytes(buf.freeze()));
     }
 }
 
@@ -344,7 +344,7 @@ impl Writer<'_> {
         if let Some(inode) = self.core().cached_inode(d.ino) {
             return Ok(inode);
         }
-        let map_block = self.volume.layout.imap_block(self.core(), d.ino).await?;
+        let map_block = self.volume.layout.ifile.map_block(self.core(), d.ino).await?;
         let inode = Inode::new(d);
         InodeState::of(&inode).set_map_block(map_block);
         Ok(self.core().add_inode(inode))

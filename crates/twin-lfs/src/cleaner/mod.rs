@@ -322,7 +322,7 @@ impl Lfs {
                     }
                 }
                 LiveItem::Inode { raw, at, .. } => {
-                    let entry = self.entry_in(&raw.anchor, raw.ino);
+                    let entry = self.ifile.entry(&raw.anchor, raw.ino);
                     if !matches!(entry, ImapEntry::Used { at: now, .. } if now == at) {
                         continue;
                     }

@@ -89,10 +89,10 @@ impl Rich {
 
     fn edit_entry(&self, ino: Ino, f: impl FnOnce(&mut ImapEntry)) {
         let (lfs, core) = (&self.w.volume.layout, self.w.volume.core());
-        let frame = self.w.rt.block_on(lfs.imap_block(core, ino)).unwrap().unwrap();
-        let mut entry = lfs.entry_in(&frame, ino);
+        let frame = self.w.rt.block_on(lfs.ifile.map_block(core, ino)).unwrap().unwrap();
+        let mut entry = lfs.ifile.entry(&frame, ino);
         f(&mut entry);
-        lfs.set_entry(core, &frame, ino, entry);
+        lfs.ifile.set_entry(core, &frame, ino, entry);
     }
 
     fn index_of(&self, dir: Ino) -> Ino {
@@ -638,7 +638,7 @@ fn damaged_metadata_is_found_at_its_place() {
     let geometry = rich.w.volume.core().geometry.clone();
     let single = rich.inode(rich.big).d.borrow().ptrs[geometry.direct];
     let names = rich.inode(rich.inner).d.borrow().ptrs[0];
-    let table = rich.w.volume.layout.ifile.d.borrow().ptrs[0];
+    let table = rich.w.volume.layout.ifile.inode.d.borrow().ptrs[0];
     let (big, inner) = (rich.big, rich.inner);
     let bytes = rich.w.close().to_bytes();
     for (ptr, kind, ino) in
@@ -711,7 +711,7 @@ fn a_summary_that_names_other_blocks_is_found() {
 fn a_volume_that_cannot_be_recovered_is_found() {
     let mut rich = Rich::new(&MkfsOptions::modern([1; 16]), SIZE);
     rich.w.op(Op::Sync);
-    let table = rich.w.volume.layout.ifile.d.borrow().ptrs[0].addr;
+    let table = rich.w.volume.layout.ifile.inode.d.borrow().ptrs[0].addr;
     let at = rich.w.volume.layout.sb.geometry.byte_of(table);
     let mut bytes = rich.w.crash().to_bytes();
     bytes[at as usize] ^= 1;
