@@ -15,7 +15,7 @@ use std::error::Error;
 use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Bytes, DeviceInfo, Io, IoKind, Pending, gather};
-use twin_fs::{Cpu, Data, FileSystem, Identity, Op, ROOT_INO, Reply, Request, Settings};
+use twin_fs::{Cpu, Data, Identity, Op, ROOT_INO, Reply, Request, Settings};
 use twin_rt::{ClockOnly, Rt};
 
 /// The simplest possible device: an array of sectors in memory.

@@ -15,7 +15,7 @@ use std::error::Error;
 use std::rc::Rc;
 
 use twin_disk::{BlockDevice, Bytes};
-use twin_fs::{Cpu, Data, FileSystem, Identity, Name, Op, ROOT_INO, Reply, Request, Settings};
+use twin_fs::{Cpu, Data, Identity, Name, Op, ROOT_INO, Reply, Request, Settings};
 use twin_rt::{ClockOnly, MILLIS, Rng, Rt};
 use twin_sim::faults::Exploration;
 use twin_sim::{Platter, SimDisk, model};

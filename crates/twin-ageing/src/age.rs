@@ -11,7 +11,7 @@ use twin_age::{Layout, VolumeMap};
 use twin_disk::{BlockDevice, DeviceInfo, Io, Pending};
 use twin_fs::dump::{DumpError, Request};
 use twin_fs::geometry::Geometry;
-use twin_fs::{Cpu, Identity, LayoutConfig, LayoutKind, OpenVolume, Settings, write_cost};
+use twin_fs::{Cpu, Identity, LayoutConfig, LayoutKind, Settings, Volume, write_cost};
 use twin_rt::{ClockOnly, Nanos, Rt, SECS, Time};
 use twin_sim::{Platter, SimDisk, model};
 use twin_trace::Source;
@@ -209,7 +209,7 @@ pub fn make_old(how: &AgeSettings, source: Box<dyn Source>) -> Result<Aged, Simu
 /// A volume that was opened to be changed in simulation.
 pub(crate) struct Opened {
     pub(crate) disk: SimDisk,
-    pub(crate) volume: OpenVolume,
+    pub(crate) volume: Volume,
     /// What `mkfs` says of it; empty if it existed.
     pub(crate) description: String,
 }

@@ -1,7 +1,7 @@
 //! Volumes that are copies of a snapshot: all files where they were, or the free space alone.
 //!
 //! Contract: the files are made on the code that is mounted, at the times of their last change, and
-//! the layout is told where their blocks go ([`Told`]); user data is zeros. A copy whose files do not
+//! the layout gets hints where their blocks go ([`PlacementHints`]); user data is zeros. A copy whose files do not
 //! lie where the snapshot has them is an error. Links, attributes and further names of files are
 //! left out. What directories need beyond their places is the layout's choice.
 //! Source: Smith and Seltzer, TR-35-94, section 5.4, which gives both methods and used the second.
@@ -11,7 +11,8 @@ use std::ops::Range;
 use twin_age::map::{FileKind, FileMap, NameOf, Run};
 use twin_age::{Recreate, Step, VolumeMap};
 use twin_fs::{
-    Cred, Data, FsError, Ino, Op, OpenVolume, ROOT_INO, Reply, Request, SetAttr, Told, ToldRun,
+    Cred, Data, FsError, HintedRun, Ino, Op, PlacementHints, ROOT_INO, Reply, Request, SetAttr,
+    Volume,
 };
 use twin_rt::{ClockOnly, FixedMap, Rt, Time};
 
@@ -69,7 +70,7 @@ pub fn make_copy(
             rt.sleep_until(start + step.at_ns).await;
             making.make(step).await?;
         }
-        opened.volume.tell_places(Told::End)?;
+        hints(&opened.volume)?.end();
         let requests = making.requests;
         closed(&rt, how, opened, (requests, 0)).await
     };
@@ -86,16 +87,22 @@ pub fn make_copy(
     }
 }
 
+/// The placement hints of a volume.
+fn hints(volume: &Volume) -> Result<&dyn PlacementHints, FsError> {
+    let refused = FsError::NotSupported("places that are chosen by others");
+    volume.layout().views().hints.ok_or(refused)
+}
+
 /// Whether the layout lets places be chosen.
 fn takes_places(how: &AgeSettings) -> Result<(), SimulateError> {
     let rt = Rt::new(ClockOnly::default(), how.seed);
-    let told = rt.block_on(async {
+    let taken = rt.block_on(async {
         let opened = opened(&rt, how).await?;
-        Ok(opened.volume.tell_places(Told::End))
+        Ok(opened.volume.layout().views().hints.map(|hints| hints.end()))
     });
     rt.crash();
-    let told: Result<_, SimulateError> = told.map_err(SimulateError::Stalled)?;
-    told?.map_err(|_| {
+    let taken: Result<_, SimulateError> = taken.map_err(SimulateError::Stalled)?;
+    taken?.ok_or_else(|| {
         let layout = how.layout.name();
         model_error(format!(
             "{layout} chooses the places of blocks itself as it writes, so that places cannot be copied to \
@@ -146,7 +153,7 @@ fn elsewhere(snapshot: &VolumeMap, copy: &VolumeMap) -> usize {
 
 /// A copy that is being made.
 struct Making<'a> {
-    volume: &'a OpenVolume,
+    volume: &'a Volume,
     files: FixedMap<u64, &'a FileMap>,
     /// The inodes of the copy's directories, by those of the snapshot.
     dirs: FixedMap<u64, Ino>,
@@ -156,7 +163,7 @@ struct Making<'a> {
 }
 
 impl<'a> Making<'a> {
-    fn new(volume: &'a OpenVolume, map: &'a VolumeMap, root: u64) -> Making<'a> {
+    fn new(volume: &'a Volume, map: &'a VolumeMap, root: u64) -> Making<'a> {
         Making {
             volume,
             files: map.files.iter().map(|file| (file.ino, file)).collect(),
@@ -167,10 +174,10 @@ impl<'a> Making<'a> {
         }
     }
 
-    fn runs(&self, ino: u64) -> Vec<ToldRun> {
+    fn runs(&self, ino: u64) -> Vec<HintedRun> {
         let file = self.files.get(&ino);
         let runs = file.into_iter().flat_map(|file| &file.runs);
-        runs.map(|run| ToldRun { lbn: run.lbn, at: run.at, bytes: run.bytes }).collect()
+        runs.map(|run| HintedRun { lbn: run.lbn, at: run.at, bytes: run.bytes }).collect()
     }
 
     /// Holds all places, so that nothing else goes there.
@@ -183,14 +190,14 @@ impl<'a> Making<'a> {
                 // It exists already, and may lie where it did.
                 _ if file.ino == self.root => {
                     let there = self.runs(file.ino);
-                    if self.volume.tell_places(Told::Hold(&there)).is_ok() {
+                    if hints(self.volume)?.claim(&there).is_ok() {
                         runs = there;
                     }
                 }
-                _ => self.volume.tell_places(Told::Hold(&self.runs(file.ino)))?,
+                _ => hints(self.volume)?.claim(&self.runs(file.ino))?,
             }
         }
-        self.volume.tell_places(Told::File(Some(ROOT_INO), &runs))?;
+        hints(self.volume)?.assign(Some(ROOT_INO), &runs);
         Ok(())
     }
 
@@ -215,14 +222,14 @@ impl<'a> Making<'a> {
         let (name, runs) = (step.name.clone().into_boxed_slice(), self.runs(step.ino));
         let Some(size) = step.size else {
             // Its first block is placed before its number is known here.
-            self.volume.tell_places(Told::File(None, &runs))?;
+            hints(self.volume)?.assign(None, &runs);
             let ino = self.entry(Op::MakeDir { dir, name, mode: 0o755 }).await?;
-            self.volume.tell_places(Told::File(Some(ino), &runs))?;
+            hints(self.volume)?.assign(Some(ino), &runs);
             self.dirs.insert(step.ino, ino);
             return Ok(());
         };
         let ino = self.entry(Op::Create { dir, name, mode: 0o644, exclusive: true }).await?;
-        self.volume.tell_places(Told::File(Some(ino), &runs))?;
+        hints(self.volume)?.assign(Some(ino), &runs);
         for range in self.written(step.ino, size) {
             let mut off = range.start;
             while off < range.end {

@@ -7,7 +7,7 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use twin_fs::{Cred, Data, FsError, Ino, Op, OpenVolume, ROOT_INO, RenameMode, Reply, Request};
+use twin_fs::{Cred, Data, FsError, Ino, Op, ROOT_INO, RenameMode, Reply, Request, Volume};
 use twin_rt::{ClockOnly, Rt, join_all};
 use twin_sim::SimDisk;
 
@@ -87,7 +87,7 @@ impl OnVolume for BenchRun<'_> {
         self,
         rt: &Rt,
         disk: &SimDisk,
-        volume: &OpenVolume,
+        volume: &Volume,
     ) -> Result<Vec<Phase>, SimulateError> {
         let BenchRun { bench, warm, watched } = self;
         let (spans, next_id) = (RefCell::default(), 1.into());
@@ -108,7 +108,7 @@ impl OnVolume for BenchRun<'_> {
 struct Shared<'a> {
     rt: &'a Rt,
     disk: &'a SimDisk,
-    volume: &'a OpenVolume,
+    volume: &'a Volume,
     spans: RefCell<Spans>,
     meeting: TaskMeeting,
     next_id: std::cell::Cell<u64>,

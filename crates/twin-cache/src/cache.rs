@@ -43,7 +43,7 @@ struct FrameTable {
 
 /// A dirty frame, as [`Cache::for_dirty_data`] shows it.
 pub struct DirtyFrame<'a> {
-    /// The frame.
+    /// The frame of the block.
     pub frame: &'a Rc<Frame>,
 }
 
@@ -203,7 +203,7 @@ impl Cache {
         }
     }
 
-    /// The cache may hold so many bytes from now on.
+    /// Sets the number of bytes that the cache may hold from now on.
     fn resize(&self, bytes: u64) {
         self.capacity_bytes.set(bytes);
         self.policy.borrow_mut().resized(self.capacity());

@@ -16,7 +16,7 @@ use crate::by_block::{BlockSet, ByBlock};
 /// The reason why a frame could not be filled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FrameError {
-    /// The device failed.
+    /// The device could not read the block.
     Io(IoError),
     /// The content does not match its checksum.
     Checksum {
@@ -181,9 +181,6 @@ impl Frame {
     }
 
     /// Waits until the frame is filled.
-    ///
-    /// # Errors
-    /// If the frame could not be filled.
     pub async fn wait(&self) -> Result<(), FrameError> {
         loop {
             match &*self.state.borrow() {

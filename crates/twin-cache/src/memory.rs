@@ -11,7 +11,7 @@
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-/// After so many lookups of all members, older ones count half.
+/// The number of lookups of all members after which older ones count half.
 const HALF_LIFE: u64 = 1 << 16;
 
 /// Memory moves between members in pieces of this many bytes, so that not every insertion asks.

@@ -25,7 +25,7 @@ pub enum SegmentState {
 /// What is known of a segment.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SegmentInfo {
-    /// Its current use.
+    /// What is done with the segment now.
     pub state: SegmentState,
     /// The class of the blocks in it, as the placement policy numbers them.
     pub class: u8,

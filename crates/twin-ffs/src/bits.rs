@@ -8,7 +8,6 @@ pub(crate) struct Bits {
 }
 
 impl Bits {
-    /// All zero.
     pub(crate) fn new(len: u32) -> Bits {
         Bits { words: vec![0; (len as usize).div_ceil(64)], len }
     }
@@ -29,7 +28,6 @@ impl Bits {
         bits
     }
 
-    /// As bytes.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(8 * self.words.len());
         self.words.iter().for_each(|word| bytes.extend_from_slice(&word.to_le_bytes()));

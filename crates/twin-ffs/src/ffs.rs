@@ -6,20 +6,19 @@ use std::rc::Rc;
 use twin_cache::FileFrames;
 use twin_disk::{Io, Origin};
 use twin_fs::geometry::{Parent, Ptr};
-use twin_fs::{Core, FsError, Inode, Result};
+use twin_fs::{Admission, Core, FsError, Inode, Result};
 
-use crate::admission::Admission;
 use crate::allocation;
 use crate::dir_placement::{self, DirPlacement};
 use crate::format::{Superblock, VolumeState, state_io};
 use crate::group::Group;
+use crate::hints::Hints;
 use crate::inode_set::{DueInodes, InodeSet, PickedNumbers};
 use crate::journal::Journal;
 use crate::ordering::{Ordering, Reuse};
 use crate::preference::PlacementRequest;
 use crate::settings::{FfsSettings, PlantedFault};
 use crate::space::{SearchStats, Space};
-use crate::told::ToldPlaces;
 use crate::write_behind::{self, FileClusters};
 use crate::writes::Writes;
 
@@ -91,7 +90,7 @@ pub struct Ffs {
     /// inodes on the disk lead to the old place, which has it.
     pub(crate) moved: DueInodes,
     pub(crate) admission: Admission,
-    pub(crate) told: ToldPlaces,
+    pub(crate) hints: Hints,
     state: Cell<VolumeState>,
     stats: Cell<FfsStats>,
 }
@@ -142,7 +141,7 @@ impl Ffs {
             new_maps: DueInodes::default(),
             moved: DueInodes::default(),
             admission: Admission::default(),
-            told: ToldPlaces::default(),
+            hints: Hints::default(),
             state: Cell::new(state),
             stats: Cell::default(),
         })

@@ -372,7 +372,6 @@ impl Ffs {
         }
     }
 
-    /// Makes everything durable.
     pub(crate) async fn sync_all(&self, core: &Rc<Core>) -> Result<()> {
         if self.journal.is_none() && !self.ordering.writes_directories_behind() {
             // Directories are left to the operations that change them, which write them in order.
@@ -521,7 +520,7 @@ impl Ffs {
         if self.journal.is_some() {
             // A closed volume is not replayed, so no block may exist only in the journal.
             self.empty_journal(core).await?;
-            while self.has_dirty(core) || self.alloc().has_pending() {
+            while self.dirty(core).any || self.alloc().has_pending() {
                 self.sync_all(core).await?;
                 self.empty_journal(core).await?;
             }
@@ -531,7 +530,7 @@ impl Ffs {
             self.write_pending_files(core).await?;
         }
         // Space that the first pass made safe to reuse must be free on the disk as well.
-        while self.has_dirty(core) {
+        while self.dirty(core).any {
             self.sync_all(core).await?;
         }
         self.write_state(core, true).await

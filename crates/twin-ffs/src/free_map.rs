@@ -42,7 +42,7 @@ mod tests {
     use std::rc::Rc;
 
     use twin_disk::MemDisk;
-    use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Request, Settings};
+    use twin_fs::{Cpu, Op, ROOT_INO, Request, Settings};
     use twin_rt::{ClockOnly, Rt};
 
     use super::*;

@@ -38,7 +38,7 @@ struct Journaled {
     block: Block,
     /// The frame from which it was taken, if it was. It is held because the block must not be read from
     /// its place meanwhile.
-    _held: Option<Rc<Frame>>,
+    _frame: Option<Rc<Frame>>,
 }
 
 /// A record in the ring.
@@ -47,7 +47,6 @@ pub(crate) struct LiveRecord {
     pub(crate) number: u64,
     /// First block within the ring.
     pub(crate) at: u64,
-    /// Blocks.
     pub(crate) len: u64,
 }
 
@@ -239,10 +238,10 @@ impl Journal {
         self.next.set(number + 1);
         let mut entries = Vec::new();
         let mut blocks = Vec::new();
-        for Piece { at, block, held, .. } in pieces {
+        for Piece { at, block, frames, .. } in pieces {
             let (addr, len, crc) = (at / frag_bytes, block.len() as u32, block.crc32c());
             entries.push(RecordEntry { addr, kind: RecordEntryKind::Block { len, crc } });
-            blocks.push((addr, Journaled { block, _held: held }));
+            blocks.push((addr, Journaled { block, _frame: frames }));
         }
         // A place that was freed and is in use again has its new block in this transaction, so it
         // must not be revoked by it.
@@ -376,7 +375,7 @@ impl Journal {
             let piece = |(addr, journaled): (&u64, &Journaled)| Piece {
                 at: sb.geometry.byte_of(*addr),
                 block: journaled.block.clone(),
-                held: None,
+                frames: None,
                 class: Class::Meta,
                 ino: 0,
             };

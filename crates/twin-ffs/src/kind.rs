@@ -6,12 +6,12 @@ use twin_disk::BlockDevice;
 use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::geometry::Geometry;
 use twin_fs::{
-    CheckReport, CheckRequest, Cpu, FsError, Identity, KeyHelp, Layout, LayoutConfig, LayoutKind,
-    OpenVolume, Opened, Result, Settings, VolumeProperty,
+    CheckReport, CheckRequest, Cpu, DeclaredConfig, FsError, Identity, LayoutConfig, LayoutKind,
+    Opened, Result, Settings, Volume, VolumeProperty,
 };
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::value::{bytes_for_people, list, number};
-use twin_settings::{Key, SettingsError, Unit, set, text_of};
+use twin_settings::{Key, SettingsError, Unit};
 
 use crate::check;
 use crate::ffs::Ffs;
@@ -22,9 +22,9 @@ use crate::settings::FfsSettings;
 use crate::{allocation, dir_placement, dump, ordering, write_behind};
 
 /// The clustered fast-file-system layout.
-pub const FFS: &dyn LayoutKind = &Kind;
+pub const FFS: &dyn LayoutKind = &FfsKind;
 
-struct Kind;
+struct FfsKind;
 
 /// How clustered volumes are made and opened.
 #[derive(Clone, Debug)]
@@ -184,25 +184,9 @@ const OPENING: &[Key<FfsConfig>] = &[
     ),
 ];
 
-impl LayoutConfig for FfsConfig {
-    fn boxed(&self) -> Box<dyn LayoutConfig> {
-        Box::new(self.clone())
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError> {
-        match MAKING.iter().any(|known| known.name == key) {
-            true => set(self, MAKING, key, value),
-            false => set(self, OPENING, key, value),
-        }
-    }
-
-    fn set_for_open(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError> {
-        set(self, OPENING, key, value)
-    }
-
-    fn keys(&self) -> Vec<KeyHelp> {
-        KeyHelp::of(MAKING.iter().chain(OPENING), self)
-    }
+impl DeclaredConfig for FfsConfig {
+    const MAKING: &[Key<FfsConfig>] = MAKING;
+    const OPENING: &[Key<FfsConfig>] = OPENING;
 
     fn complete(&mut self, asked: &dyn Fn(&str) -> bool) {
         if !asked("frag") {
@@ -210,44 +194,36 @@ impl LayoutConfig for FfsConfig {
         }
     }
 
-    fn mkfs<'a>(
-        &'a self,
-        rt: &'a Rt,
+    async fn mkfs(
+        &self,
+        rt: &Rt,
         device: Rc<dyn BlockDevice>,
         identity: Identity,
-    ) -> BoxFuture<'a, Result<String>> {
+    ) -> Result<String> {
         let Identity { uuid, root } = identity;
         let options = MkfsOptions { uuid, root, ..self.mkfs.clone() };
-        Box::pin(async move {
-            let sb = Ffs::mkfs(rt, device, &options).await?;
-            Ok(format!(
-                "FFS, {:?} profile, {} ordering, {} in {} groups, blocks of {}, {} inodes",
-                sb.profile,
-                options.ordering,
-                bytes_for_people(sb.size),
-                sb.groups,
-                bytes_for_people(sb.geometry.block_size.into()),
-                sb.inodes(),
-            ))
-        })
+        let sb = Ffs::mkfs(rt, device, &options).await?;
+        Ok(format!(
+            "FFS, {:?} profile, {} ordering, {} in {} groups, blocks of {}, {} inodes",
+            sb.profile,
+            options.ordering,
+            bytes_for_people(sb.size),
+            sb.groups,
+            bytes_for_people(sb.geometry.block_size.into()),
+            sb.inodes(),
+        ))
     }
 
-    fn open<'a>(
-        &'a self,
-        rt: &'a Rt,
+    async fn open(
+        &self,
+        rt: &Rt,
         device: Rc<dyn BlockDevice>,
         cpu: Cpu,
         settings: Settings,
-    ) -> BoxFuture<'a, Result<Opened>> {
+    ) -> Result<Opened> {
         let opening = Ffs::open(rt, device, cpu, settings, self.ffs.clone());
-        Box::pin(async move {
-            let (volume, recovered) = opening.await?;
-            Ok(Opened { volume: OpenVolume::new(volume), recovery: recovery(&recovered) })
-        })
-    }
-
-    fn text(&self) -> String {
-        text_of(self, &FfsConfig::default(), OPENING)
+        let (volume, recovered) = opening.await?;
+        Ok(Opened { volume: volume.volume, recovery: recovery(&recovered) })
     }
 }
 
@@ -264,7 +240,7 @@ fn recovery(r: &Recovered) -> Option<String> {
     })
 }
 
-impl LayoutKind for Kind {
+impl LayoutKind for FfsKind {
     fn name(&self) -> &'static str {
         "ffs"
     }
@@ -315,10 +291,10 @@ impl LayoutKind for Kind {
                     "--data is for logs: an FFS volume has no checksums of file data",
                 ));
             }
-            let mut told = |p: check::Progress| progress(p.done, p.total);
+            let mut report_progress = |p: check::Progress| progress(p.done, p.total);
             let mut report = match how.repair {
-                true => check::repair(rt, device, &mut told).await?,
-                false => check::check(device, &mut told).await?,
+                true => check::repair(rt, device, &mut report_progress).await?,
+                false => check::check(device, &mut report_progress).await?,
             };
             let size = bytes_for_people;
             let (used, free) = (report.counts.used_bytes, report.counts.free_bytes);
@@ -349,13 +325,12 @@ impl LayoutKind for Kind {
         dump::dump(device, request, sink)
     }
 
-    fn properties(&self, volume: &OpenVolume) -> Vec<VolumeProperty> {
-        let Some(volume) = volume.of_layout::<Ffs>() else { return Vec::new() };
-        let ffs = &volume.layout;
+    fn properties(&self, volume: &Volume) -> Vec<VolumeProperty> {
+        let Some(ffs) = volume.layout_as::<Ffs>() else { return Vec::new() };
         let sb = ffs.superblock();
         let (used, limit) = ffs.space();
         let (blocks, free) = ffs.free_space();
-        let stat = ffs.stat(&volume.core);
+        let stat = volume.stat();
         let percent = used as f64 * 100.0 / limit as f64;
         let size = bytes_for_people;
         let block = u64::from(sb.geometry.block_size);

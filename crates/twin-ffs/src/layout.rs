@@ -6,12 +6,12 @@ use twin_cache::Lbn;
 use twin_disk::Origin;
 use twin_fs::geometry::{Ptr, UNWRITTEN};
 use twin_fs::{
-    Change, Chosen, Core, Dirty, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, SpaceMap,
-    Told, VolumeStat, Written,
+    AdmissionGuard, Answer, Change, Chosen, Core, Dirty, Figures, FsError, Ino, Inode, InodeEvent,
+    Layout, Need, Picked, Result, Room, SpaceMap, SyncScope, UpdateOrder, Views, VolumeStat,
+    Written,
 };
-use twin_rt::Category;
+use twin_rt::{BoxFuture, Category};
 
-use crate::admission::AdmissionGuard;
 use crate::ffs::Ffs;
 use crate::ordering::Wait;
 use crate::space::Freed;
@@ -24,7 +24,7 @@ impl Ffs {
     /// Finds a place for a block that has none.
     fn place_new(&self, core: &Core, inode: &Inode, lbn: Lbn, len: u32) -> Option<u64> {
         let frags = self.frags(len);
-        let addr = match self.told.take(inode.ino, lbn, frags) {
+        let addr = match self.hints.take(inode.ino, lbn, frags) {
             Some(addr) => addr,
             None => {
                 let wanted = self.wanted(core, inode, lbn);
@@ -47,7 +47,7 @@ impl Ffs {
         let mut space = self.alloc_mut();
         if frags > old_frags {
             space.note_unwritten(inode.ino);
-            if self.told.grow(inode.ino, lbn, old.addr, frags) {
+            if self.hints.grow(inode.ino, lbn, old.addr, frags) {
                 return Some(old.addr);
             }
             let was_fresh = space.is_fresh(inode.ino, old.addr);
@@ -98,35 +98,114 @@ impl Ffs {
             None => self.write_pending_files(core).await,
         }
     }
+
+    /// Admits an operation that need not wait; otherwise the reason why it must.
+    fn admit_now(
+        &self,
+        core: &Core,
+        bytes: u64,
+        need: Need,
+    ) -> Result<std::result::Result<AdmissionGuard, Lack>> {
+        core.check_writable()?;
+        if self.journal_needs_commit(core, bytes) {
+            Ok(Err(Lack::Journal))
+        } else if need == Need::Grow && !self.has_room(bytes) && self.awaits_space() {
+            Ok(Err(Lack::Space))
+        } else {
+            Ok(Ok(self.admission.admit(bytes)))
+        }
+    }
+
+    async fn admit_later(
+        &self,
+        core: &Rc<Core>,
+        bytes: u64,
+        need: Need,
+        mut lack: Lack,
+    ) -> Result<AdmissionGuard> {
+        loop {
+            match lack {
+                Lack::Journal => drop(self.commit(core).await?),
+                Lack::Space => self.release_pending(core, bytes).await?,
+            }
+            lack = match self.admit_now(core, bytes, need)? {
+                Ok(admitted) => return Ok(admitted),
+                Err(lack) => lack,
+            };
+        }
+    }
+
+    fn written(&self) -> Written {
+        let stats = self.stats();
+        Written {
+            bytes: stats.data_bytes + stats.meta_bytes + stats.journal_bytes,
+            data_bytes: stats.data_bytes,
+            new_data_bytes: stats.data_bytes,
+            meta_bytes: stats.meta_bytes + stats.journal_bytes,
+            batches: stats.commits,
+            checkpoints: stats.checkpoints,
+            ..Written::default()
+        }
+    }
+
+    fn stat(&self) -> VolumeStat {
+        let unit = u64::from(self.sb.geometry.frag_size);
+        let space = self.alloc();
+        let (used, limit) = space.used_and_limit();
+        VolumeStat {
+            block_size: self.sb.geometry.frag_size,
+            io_size: self.sb.geometry.block_size,
+            blocks: limit / unit,
+            free: limit.saturating_sub(used) / unit,
+            inodes: self.sb.inodes(),
+            free_inodes: space.free_inodes(),
+        }
+    }
+}
+
+/// Why an operation has to wait before it begins.
+#[derive(Clone, Copy)]
+enum Lack {
+    /// So much metadata is dirty that the journal must take it first.
+    Journal,
+    /// Freed space must become safe to reuse.
+    Space,
 }
 
 impl Layout for Ffs {
-    type AdmissionGuard = AdmissionGuard;
-
-    async fn load_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>> {
-        self.read_inode(core, ino).await
+    fn load_inode<'a>(&'a self, core: &'a Rc<Core>, ino: Ino) -> BoxFuture<'a, Result<Rc<Inode>>> {
+        Box::pin(self.read_inode(core, ino))
     }
 
-    async fn pick_inode(&self, core: &Rc<Core>, near: Ino, mode: u32) -> Result<Picked> {
-        self.pick(core, near, mode).await
+    fn pick_inode<'a>(
+        &'a self,
+        core: &'a Rc<Core>,
+        near: Ino,
+        mode: u32,
+    ) -> BoxFuture<'a, Result<Picked>> {
+        Box::pin(self.pick(core, near, mode))
     }
 
-    fn unpick(&self, _core: &Core, picked: Picked) {
-        self.unpick_number(picked.ino);
+    fn inode_event(&self, core: &Core, event: InodeEvent<'_>) {
+        match event {
+            InodeEvent::Unpicked(picked) => self.unpick_number(picked.ino),
+            InodeEvent::Created(inode) => self.mark_inode_created(core, inode),
+            InodeEvent::Orphaned(inode) => self.orphans.insert(inode.ino),
+            InodeEvent::Adopted(inode) => self.orphans.remove(inode.ino),
+            InodeEvent::Freed(inode) => self.free_number_of(core, inode),
+        }
     }
 
-    fn inode_created(&self, core: &Core, inode: &Rc<Inode>) {
-        self.mark_inode_created(core, inode);
-    }
-
-    fn free_inode(&self, core: &Core, inode: &Rc<Inode>) {
-        self.free_number_of(core, inode);
-    }
-
-    fn set_orphan(&self, _core: &Core, inode: &Inode, orphan: bool) {
-        match orphan {
-            true => self.orphans.insert(inode.ino),
-            false => self.orphans.remove(inode.ino),
+    fn admit<'a>(
+        &'a self,
+        core: &'a Rc<Core>,
+        bytes: u64,
+        need: Need,
+    ) -> Answer<'a, Result<AdmissionGuard>> {
+        match self.admit_now(core, bytes, need) {
+            Ok(Err(lack)) => Answer::later(self.admit_later(core, bytes, need, lack)),
+            Ok(Ok(admitted)) => Answer::ready(Ok(admitted)),
+            Err(error) => Answer::ready(Err(error)),
         }
     }
 
@@ -134,13 +213,11 @@ impl Layout for Ffs {
         self.alloc_mut().reserve(bytes)
     }
 
-    fn unreserve(&self, _core: &Core, bytes: u64) {
-        self.alloc_mut().unreserve(bytes);
-    }
-
-    fn inode_bytes(&self) -> u64 {
-        // The tables have their space from the start.
-        0
+    fn release(&self, core: &Core, bytes: u64) {
+        let released = self.alloc_mut().unreserve(bytes);
+        if let Err(error) = released {
+            core.poison(error);
+        }
     }
 
     fn place(&self, core: &Core, inode: &Inode, lbn: Lbn, old: Ptr, len: u32) -> Ptr {
@@ -158,6 +235,90 @@ impl Layout for Ffs {
         }
     }
 
+    fn free_block(&self, core: &Core, inode: &Inode, ptr: Ptr, len: u32) {
+        self.release(core, len.into());
+        let mut space = self.alloc_mut();
+        if ptr.is_on_disk() {
+            let freed = Freed { addr: ptr.addr, frags: self.frags(ptr.len) };
+            space.free(&self.sb, inode.ino, freed);
+            self.note_freed(ptr.addr);
+        }
+    }
+
+    fn dirty(&self, core: &Core) -> Dirty {
+        let dirty_inodes = core.dirty_inode_count() as u64;
+        let bytes =
+            core.cache.dirty_bytes() + dirty_inodes * u64::from(self.sb.geometry.inode_size);
+        let any = bytes > 0 || self.alloc().maps_dirty();
+        let unit_bytes = self.cluster_bytes(core).max(1 << 20);
+        Dirty { bytes, any, wakes_flusher: any, unit_bytes }
+    }
+
+    fn write_back<'a>(
+        &'a self,
+        core: &'a Rc<Core>,
+        chosen: Option<Vec<Chosen>>,
+    ) -> BoxFuture<'a, Result<()>> {
+        match chosen {
+            // As 4.4BSD's update daemon: all of it.
+            None => Box::pin(self.write_back_all(core)),
+            Some(chosen) => Box::pin(async move { self.write_back_some(core, &chosen).await }),
+        }
+    }
+
+    fn drain<'a>(&'a self, core: &'a Rc<Core>, durable: bool) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            self.writes.wait_all().await;
+            match durable {
+                true => self.writes.barrier(core, Origin::WriteBack).await,
+                false => core.check_writable(),
+            }
+        })
+    }
+
+    fn sync<'a>(&'a self, core: &'a Rc<Core>, scope: SyncScope<'a>) -> BoxFuture<'a, Result<()>> {
+        match scope {
+            SyncScope::File { inode, data_only } => {
+                Box::pin(self.fsync_file(core, inode, data_only))
+            }
+            SyncScope::Volume => Box::pin(self.sync_all(core)),
+            SyncScope::Close => Box::pin(self.close_volume(core)),
+        }
+    }
+
+    fn room(&self, _core: &Core) -> Room {
+        self.alloc().room()
+    }
+
+    fn figures(&self, _core: &Core) -> Figures {
+        Figures { stat: self.stat(), written: self.written() }
+    }
+
+    fn space_map(&self, _core: &Core) -> SpaceMap {
+        let space = self.alloc();
+        let groups = space.free_by_group();
+        let used = groups.map(|(free, all)| 1.0 - free as f64 / f64::from(all.max(1)));
+        SpaceMap::of("cylinder groups", used)
+    }
+
+    fn views(&self) -> Views<'_> {
+        Views { order: Some(self), hints: Some(self), ..Views::default() }
+    }
+}
+
+impl UpdateOrder for Ffs {
+    fn enforce<'a>(&'a self, core: &'a Rc<Core>, change: Change<'a>) -> Answer<'a, Result<()>> {
+        Answer::later(self.order_change(core, change))
+    }
+
+    fn before_replace<'a>(
+        &'a self,
+        core: &'a Rc<Core>,
+        source: &'a Rc<Inode>,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(self.write_before_replace(core, source))
+    }
+
     fn relocate_tail(&self, core: &Core, inode: &Inode, lbn: Lbn, ptr: Ptr) -> Ptr {
         // In place, the cut content could reach the disk before the journal has the new length.
         let wanted = self.wanted(core, inode, lbn);
@@ -173,120 +334,5 @@ impl Layout for Ffs {
         drop(space);
         self.note_freed(ptr.addr);
         Ptr { addr, ..ptr }
-    }
-
-    fn free_block(&self, _core: &Core, inode: &Inode, ptr: Ptr, len: u32) {
-        let mut space = self.alloc_mut();
-        space.unreserve(len.into());
-        if ptr.is_on_disk() {
-            let freed = Freed { addr: ptr.addr, frags: self.frags(ptr.len) };
-            space.free(&self.sb, inode.ino, freed);
-            self.note_freed(ptr.addr);
-        }
-    }
-
-    async fn enforce_ordering(&self, core: &Rc<Core>, change: Change<'_>) -> Result<()> {
-        self.order_change(core, change).await
-    }
-
-    fn has_dirty(&self, core: &Core) -> bool {
-        core.dirty_inode_count() > 0 || core.cache.dirty_bytes() > 0 || self.alloc().maps_dirty()
-    }
-
-    async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<AdmissionGuard> {
-        loop {
-            core.check_writable()?;
-            if self.journal_needs_commit(core, bytes) {
-                self.commit(core).await?;
-            } else if need == Need::Grow && !self.has_room(bytes) && self.awaits_space() {
-                self.release_pending(core, bytes).await?;
-            } else {
-                return Ok(self.admission.admit(bytes));
-            }
-        }
-    }
-
-    fn dirty(&self, core: &Core) -> Dirty {
-        let inodes = core.dirty_inode_count() as u64 * u64::from(self.sb.geometry.inode_size);
-        Dirty {
-            bytes: core.cache.dirty_bytes() + inodes,
-            any: self.has_dirty(core),
-            unit_bytes: self.cluster_bytes(core).max(1 << 20),
-        }
-    }
-
-    async fn write_back(&self, core: &Rc<Core>) -> Result<()> {
-        // As 4.4BSD's update daemon: all of it.
-        self.write_back_all(core).await
-    }
-
-    async fn write_some(&self, core: &Rc<Core>, chosen: Vec<Chosen>) -> Result<()> {
-        self.write_back_some(core, &chosen).await
-    }
-
-    async fn settle(&self, core: &Rc<Core>, durable: bool) -> Result<()> {
-        self.writes.wait_all().await;
-        match durable {
-            true => self.writes.barrier(core, Origin::WriteBack).await,
-            false => core.check_writable(),
-        }
-    }
-
-    async fn before_replace(&self, core: &Rc<Core>, source: &Rc<Inode>) -> Result<()> {
-        self.write_before_replace(core, source).await
-    }
-
-    async fn fsync(&self, core: &Rc<Core>, inode: &Rc<Inode>, data_only: bool) -> Result<()> {
-        self.fsync_file(core, inode, data_only).await
-    }
-
-    async fn sync(&self, core: &Rc<Core>) -> Result<()> {
-        self.sync_all(core).await
-    }
-
-    async fn close(&self, core: &Rc<Core>) -> Result<()> {
-        self.close_volume(core).await
-    }
-
-    fn room(&self, _core: &Core) -> Room {
-        self.alloc().room()
-    }
-
-    fn written(&self) -> Written {
-        let stats = self.stats();
-        Written {
-            bytes: stats.data_bytes + stats.meta_bytes + stats.journal_bytes,
-            data_bytes: stats.data_bytes,
-            new_data_bytes: stats.data_bytes,
-            meta_bytes: stats.meta_bytes + stats.journal_bytes,
-            batches: stats.commits,
-            checkpoints: stats.checkpoints,
-            ..Written::default()
-        }
-    }
-
-    fn tell_places(&self, _core: &Core, told: Told<'_>) -> Result<()> {
-        self.note_told(told)
-    }
-
-    fn space_map(&self, _core: &Core) -> SpaceMap {
-        let space = self.alloc();
-        let groups = space.free_by_group();
-        let used = groups.map(|(free, all)| 1.0 - free as f64 / f64::from(all.max(1)));
-        SpaceMap::settled("cylinder groups", used)
-    }
-
-    fn stat(&self, _core: &Core) -> VolumeStat {
-        let unit = u64::from(self.sb.geometry.frag_size);
-        let space = self.alloc();
-        let (used, limit) = space.used_and_limit();
-        VolumeStat {
-            block_size: self.sb.geometry.frag_size,
-            io_size: self.sb.geometry.block_size,
-            blocks: limit / unit,
-            free: limit.saturating_sub(used) / unit,
-            inodes: self.sb.inodes(),
-            free_inodes: space.free_inodes(),
-        }
     }
 }

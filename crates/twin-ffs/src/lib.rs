@@ -21,7 +21,7 @@
 //!
 //! use twin_disk::MemDisk;
 //! use twin_ffs::{Ffs, FfsSettings, MkfsOptions};
-//! use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Request, Settings};
+//! use twin_fs::{Cpu, Op, ROOT_INO, Request, Settings};
 //! use twin_rt::{ClockOnly, Rt};
 //!
 //! let (rt, disk) = (Rt::new(ClockOnly::default(), 1), Rc::new(MemDisk::new(64 << 20)));
@@ -40,7 +40,6 @@
 //! - Two writes of one place reach the device in the order in which they were asked.
 //! - A block that was given up is used again only when the ordering says that this is safe.
 
-mod admission;
 pub mod allocation;
 mod bits;
 pub mod check;
@@ -52,6 +51,7 @@ mod flush;
 pub mod format;
 mod free_map;
 mod group;
+mod hints;
 mod inode_set;
 mod inode_state;
 mod inodes;
@@ -68,12 +68,9 @@ mod settings;
 mod space;
 mod start;
 mod take;
-mod telling;
-mod told;
 pub mod write_behind;
 mod writes;
 
-pub use admission::AdmissionGuard;
 pub use ffs::{Ffs, FfsStats};
 pub use format::read_state;
 pub use kind::{FFS, FfsConfig};

@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
 use twin_fs::geometry::Geometry;
-use twin_fs::{Core, Cpu, Features, FsError, Picked, ROOT_INO, Result, Settings, Volume};
+use twin_fs::{Core, Cpu, Features, FsError, Picked, ROOT_INO, Result, Settings, VolumeOf};
 use twin_rt::{BoxFuture, Category, Rt, join_all};
 
 use crate::ffs::{Ffs, FfsParts};
@@ -26,7 +26,7 @@ const JOURNAL_MOST: u64 = 64 << 20;
 /// The options of a new volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MkfsOptions {
-    /// Which structures.
+    /// The structures on disk.
     pub profile: Profile,
     /// The metadata ordering, by name: one of [`ordering::REGISTRY`].
     pub ordering: String,
@@ -40,11 +40,11 @@ pub struct MkfsOptions {
     pub bytes_per_inode: u32,
     /// Bytes of the journal, if the ordering has one; `None` for a size that suits the volume.
     pub journal_bytes: Option<u64>,
-    /// The imagined disk.
+    /// The disk as the allocator imagines it.
     pub disk_geometry: DiskGeometry,
-    /// The allocator's parameters.
+    /// The parameters of the allocator.
     pub tuning: Tuning,
-    /// Identifies the volume.
+    /// The number that distinguishes the volume from all others.
     pub uuid: [u8; 16],
     /// Owner and permission bits of the root directory.
     pub root: (u32, u32, u32),
@@ -177,7 +177,7 @@ const CG_BESIDE_BYTES: u64 = 512;
 
 /// The features of the files of this layout, whose blocks stay in place.
 pub(crate) fn features(sb: &Superblock) -> Features {
-    Features { in_place: true, ..Features::of(&sb.geometry) }
+    Features { in_place: true, new_inode_bytes: 0, ..Features::of(&sb.geometry) }
 }
 
 fn small(n: u64) -> Result<u32> {
@@ -272,7 +272,7 @@ impl Ffs {
         let ffs = Ffs::assemble(parts)?;
         let frame = ffs.inode_block(&core, ROOT_INO).await?;
         ffs.picked.insert(ROOT_INO, Some(frame));
-        let volume = Volume::new(Rc::clone(&core), ffs)?;
+        let volume = VolumeOf::new(Rc::clone(&core), ffs)?;
         volume.make_root(Picked { ino: ROOT_INO, generation: 1 }, options.root.2)?;
         if let Some(root) = core.cached_inode(ROOT_INO) {
             let mut d = root.d.borrow_mut();
@@ -297,7 +297,7 @@ impl Ffs {
         settings: Settings,
         ffs_settings: FfsSettings,
         found: FoundVolume,
-    ) -> Result<(Rc<Volume<Ffs>>, Recovered)> {
+    ) -> Result<(VolumeOf<Ffs>, Recovered)> {
         let FoundVolume { sb, state, rescuing } = found;
         let mut recovered = Recovered { was_open: !state.closed, ..Recovered::default() };
         let mut orphans = Vec::new();
@@ -327,9 +327,9 @@ impl Ffs {
         let parts = FfsParts { sb, state, settings: ffs_settings, groups, journal, ordering };
         let ffs = Ffs::assemble(parts)?;
         orphans.iter().for_each(|&ino| ffs.orphans.insert(ino));
-        let volume = Volume::new(core, ffs)?;
+        let volume = VolumeOf::new(core, ffs)?;
         if !read_only {
-            volume.layout.write_state(&volume.core, false).await?;
+            volume.layout.write_state(volume.core(), false).await?;
             for ino in orphans {
                 match volume.finish_orphan(ino).await {
                     Ok(()) => recovered.orphans += 1,

@@ -22,7 +22,7 @@ impl Ffs {
     /// Moves a file's new blocks together, if they could form clusters but are scattered.
     pub(crate) fn gather_fresh(&self, core: &Core, inode: &Rc<Inode>) {
         let wants = self.settings.reallocate && self.write_behind.clusters_at_flush();
-        if !wants || self.told.is_active() || !self.alloc().has_fresh(inode.ino) {
+        if !wants || self.hints.is_active() || !self.alloc().has_fresh(inode.ino) {
             return;
         }
         let most = match self.alloc().gather() {
@@ -55,7 +55,7 @@ impl Ffs {
 
     /// Moves blocks together. Returns false if that is not possible.
     pub(crate) fn gather(&self, core: &Core, inode: &Rc<Inode>, range: Range<u64>) -> bool {
-        if range.end < range.start + 2 || self.told.is_active() {
+        if range.end < range.start + 2 || self.hints.is_active() {
             return false;
         }
         let frames = self.dirty_range(inode, range.start, range.end);

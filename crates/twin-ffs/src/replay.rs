@@ -29,7 +29,6 @@ pub(crate) struct Replay {
     pub(crate) header: u64,
     /// Records, and their bytes.
     pub(crate) records: u64,
-    /// See `records`.
     pub(crate) bytes: u64,
 }
 
@@ -125,9 +124,6 @@ fn ring_blocks(sb: &Superblock) -> u64 {
 }
 
 /// Calls `visit` with each valid record, in order, with its place and its blocks.
-///
-/// # Errors
-/// If the device fails.
 pub(crate) async fn read_records(
     device: &dyn BlockDevice,
     sb: &Superblock,
@@ -209,7 +205,7 @@ impl Replay {
         let pieces = self.blocks.iter().map(|(addr, block)| Piece {
             at: sb.geometry.byte_of(*addr),
             block: block.clone(),
-            held: None,
+            frames: None,
             class: Class::Meta,
             ino: 0,
         });

@@ -7,11 +7,9 @@
 /// How far a search had to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Reach {
-    /// The preferred group.
     Group,
     /// A group found by the quadratic rehash.
     Quadratic,
-    /// Any group.
     Exhaustive,
 }
 

@@ -27,7 +27,7 @@ pub struct FfsSettings {
 /// Faults that can be planted on purpose: negative controls of the crash tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PlantedFault {
-    /// None.
+    /// The layout works as it should.
     #[default]
     None,
     /// The device is never flushed.

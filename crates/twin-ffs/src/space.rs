@@ -49,6 +49,8 @@ pub(crate) struct Freed {
     pub(crate) frags: u32,
 }
 
+const RELEASED_TOO_MUCH: &str = "more space was given back than files had: check the volume";
+
 /// The space of a volume. See the module.
 pub(crate) struct Space {
     groups: Vec<Group>,
@@ -195,9 +197,16 @@ impl Space {
         Ok(())
     }
 
-    pub(crate) fn unreserve(&mut self, bytes: u64) {
-        debug_assert!(self.used >= bytes, "more space given back than was reserved");
-        self.used = self.used.saturating_sub(bytes);
+    /// Returns reserved space.
+    ///
+    /// # Errors
+    /// If more comes back than was in use. The maps of a damaged volume may show less than its files
+    /// have; with a sum that is too small, space would be promised that is not there.
+    pub(crate) fn unreserve(&mut self, bytes: u64) -> Result<()> {
+        let used = self.used.checked_sub(bytes);
+        let used = used.ok_or_else(|| FsError::inconsistent(RELEASED_TOO_MUCH))?;
+        self.used = used;
+        Ok(())
     }
 
     /// True if operations that take up to `bytes` will find their blocks now.
@@ -369,7 +378,7 @@ impl Space {
 
     /// Marks free fragments of one block as used, whoever gets them. Returns false if they are not
     /// free.
-    pub(crate) fn hold(&mut self, sb: &Superblock, place: Freed) -> bool {
+    pub(crate) fn claim(&mut self, sb: &Superblock, place: Freed) -> bool {
         let Some((group, within)) = sb.locate(place.addr) else { return false };
         let group = &mut self.groups[group as usize];
         let is_free = group.is_free(within, place.frags);
@@ -658,7 +667,7 @@ mod tests {
             pieces.push(addr);
             if pieces.len() % 8 != 1 {
                 space.free(&sb, 5, Freed { addr, frags: 1 });
-                space.unreserve(1024);
+                space.unreserve(1024).unwrap();
                 // A neighbour of the one that stays, so that the rest of its block is of no use.
                 let other = space.take(&sb, &first(pieces.len() as u32 % sb.groups), 7).unwrap();
                 pieces.push(other);

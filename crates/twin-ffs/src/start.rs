@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use twin_disk::{BlockDevice, Overlay};
-use twin_fs::{Cpu, Result, Settings, Volume};
+use twin_fs::{Cpu, Result, Settings, VolumeOf};
 use twin_rt::{BoxFuture, Category, Rt};
 
 use crate::check;
@@ -24,7 +24,7 @@ impl Ffs {
         cpu: Cpu,
         settings: Settings,
         ffs_settings: FfsSettings,
-    ) -> BoxFuture<'_, Result<(Rc<Volume<Ffs>>, Recovered)>> {
+    ) -> BoxFuture<'_, Result<(VolumeOf<Ffs>, Recovered)>> {
         Box::pin(Ffs::start(rt, device, cpu, settings, ffs_settings))
     }
 
@@ -34,7 +34,7 @@ impl Ffs {
         cpu: Cpu,
         settings: Settings,
         ffs_settings: FfsSettings,
-    ) -> Result<(Rc<Volume<Ffs>>, Recovered)> {
+    ) -> Result<(VolumeOf<Ffs>, Recovered)> {
         let found = FoundVolume::on(&*device).await?;
         let (sb, was_open) = (&found.sb, !found.state.closed);
         if !settings.read_only || was_open {

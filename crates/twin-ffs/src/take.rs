@@ -21,7 +21,6 @@ pub(crate) enum DirtyBlocks {
     Data,
     /// Directories, links and hidden files, and all indirect blocks.
     Meta,
-    /// All of them.
     All,
 }
 
@@ -80,7 +79,7 @@ impl Ffs {
             self.alloc_mut().forget_fresh(inode.ino);
         }
         let at = self.sb.geometry.byte_of(ptr.addr);
-        Some(Piece { at, block, held: Some(Rc::clone(frame)), class, ino: inode.ino })
+        Some(Piece { at, block, frames: Some(Rc::clone(frame)), class, ino: inode.ino })
     }
 
     /// Takes a dirty block of the inode tables.
@@ -89,8 +88,8 @@ impl Ffs {
         core.cache.mark_clean(&self.tables, frame);
         self.count(|s| s.meta_bytes += u64::from(len));
         let at = frame.lbn() as u64 * u64::from(len);
-        let (block, held) = (frame.block(), Some(Rc::clone(frame)));
-        Piece { at, block, held, class: Class::Meta, ino: 0 }
+        let (block, frames) = (frame.block(), Some(Rc::clone(frame)));
+        Piece { at, block, frames, class: Class::Meta, ino: 0 }
     }
 
     /// Takes all dirty blocks of the inode tables.
@@ -107,7 +106,7 @@ impl Ffs {
         let run = |(group, raw): (u32, Vec<u8>)| Piece {
             at: self.sb.geometry.byte_of(self.sb.cg_addr(group)),
             block: Block::Bytes(Buf::copy_of(&raw).freeze()),
-            held: None,
+            frames: None,
             class: Class::Meta,
             ino: 0,
         };

@@ -18,10 +18,10 @@ use crate::settings::PlantedFault;
 
 /// A write of blocks that are adjacent on the device.
 pub(crate) struct WriteRun {
-    /// First byte.
+    /// The first byte on the device.
     pub(crate) at: u64,
     pub(crate) blocks: Vec<Block>,
-    pub(crate) held: Vec<Rc<Frame>>,
+    pub(crate) frames: Vec<Rc<Frame>>,
     pub(crate) class: Class,
     /// The file, or 0 for the volume's own structures.
     pub(crate) ino: Ino,
@@ -29,11 +29,11 @@ pub(crate) struct WriteRun {
 
 /// One block that was taken for a write.
 pub(crate) struct Piece {
-    /// First byte.
+    /// The first byte on the device.
     pub(crate) at: u64,
     pub(crate) block: Block,
     /// The frame that it was taken from, if it was.
-    pub(crate) held: Option<Rc<Frame>>,
+    pub(crate) frames: Option<Rc<Frame>>,
     pub(crate) class: Class,
     /// The file, or 0 for the volume's own structures.
     pub(crate) ino: Ino,
@@ -41,8 +41,8 @@ pub(crate) struct Piece {
 
 impl From<Piece> for WriteRun {
     fn from(piece: Piece) -> WriteRun {
-        let Piece { at, block, held, class, ino } = piece;
-        WriteRun { at, blocks: vec![block], held: held.into_iter().collect(), class, ino }
+        let Piece { at, block, frames, class, ino } = piece;
+        WriteRun { at, blocks: vec![block], frames: frames.into_iter().collect(), class, ino }
     }
 }
 
@@ -147,7 +147,7 @@ impl Writes {
             order.by_start.insert((start, number), end);
             blocked
         };
-        let held = run.held;
+        let frames = run.frames;
         let io = Io::write(run.at, run.blocks, run.class, origin);
         let (writes, core2) = (Rc::clone(self), Rc::clone(core));
         let ready = (!blocked).then(|| core.device.submit(io.clone()));
@@ -161,7 +161,7 @@ impl Writes {
                 }
             };
             let result = pending.await;
-            drop(held);
+            drop(frames);
             if let Err(error) = result {
                 core2.poison(FsError::Io(error));
             }
@@ -219,7 +219,7 @@ pub(crate) fn join_runs(mut pieces: Vec<Piece>, most: u64) -> Vec<WriteRun> {
         match runs.last_mut() {
             Some(run) if end == piece.at && run.ino == piece.ino && piece_end - run.at <= most => {
                 run.blocks.push(piece.block);
-                run.held.extend(piece.held);
+                run.frames.extend(piece.frames);
                 if run.class != piece.class {
                     run.class = Class::Mixed;
                 }
@@ -236,7 +236,7 @@ mod tests {
     use super::*;
 
     fn piece(at: u64, len: u32, ino: Ino) -> Piece {
-        Piece { at, block: Block::Zero(len), held: None, class: Class::Data, ino }
+        Piece { at, block: Block::Zero(len), frames: None, class: Class::Data, ino }
     }
 
     #[test]

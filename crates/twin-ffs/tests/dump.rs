@@ -7,7 +7,7 @@ use twin_disk::{BlockDevice, Bytes, MemDisk};
 use twin_ffs::dump::{STRUCTURES, dump};
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions};
 use twin_fs::dump::{Column, DumpError, Fields, Problem, Request, Sink, Value};
-use twin_fs::{Cpu, Data, FileSystem, Op, ROOT_INO, Reply, Settings, Volume};
+use twin_fs::{Cpu, Data, Op, ROOT_INO, Reply, Settings, VolumeOf};
 use twin_rt::{ClockOnly, Rng, Rt};
 
 const SIZE: u64 = 24 << 20;
@@ -87,7 +87,7 @@ fn sound(disk: &Rc<MemDisk>, text: &str) -> DumpOutput {
 }
 
 /// A volume in use with a directory of 300 names and a file with holes, synced.
-fn world(options: &MkfsOptions) -> (Rt, Rc<MemDisk>, Rc<Volume<Ffs>>) {
+fn world(options: &MkfsOptions) -> (Rt, Rc<MemDisk>, VolumeOf<Ffs>) {
     let (rt, disk) = (Rt::new(ClockOnly::default(), 1), Rc::new(MemDisk::new(SIZE)));
     rt.block_on(Ffs::mkfs(&rt, Rc::clone(&disk) as _, options)).unwrap().unwrap();
     let device: Rc<dyn BlockDevice> = Rc::clone(&disk) as _;

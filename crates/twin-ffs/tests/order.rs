@@ -7,9 +7,7 @@ use twin_disk::{
     BlockDevice, Bytes, Class, Completion, DeviceInfo, Io, IoKind, MemDisk, Pending, pending,
 };
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions};
-use twin_fs::{
-    Cpu, Data, FileSystem, Ino, Layout, Op, ROOT_INO, Reply, Request, SetAttr, Settings, Volume,
-};
+use twin_fs::{Cpu, Data, Ino, Layout, Op, ROOT_INO, Reply, Request, SetAttr, Settings, VolumeOf};
 use twin_rt::{ClockOnly, Rt};
 
 /// A disk that notes what it is asked to do, and that can be told to take its time.
@@ -56,7 +54,7 @@ impl BlockDevice for Noting {
 struct World {
     rt: Rt,
     disk: Rc<Noting>,
-    volume: Rc<Volume<Ffs>>,
+    volume: VolumeOf<Ffs>,
 }
 
 impl World {
@@ -82,7 +80,7 @@ impl World {
 
     /// Begins an operation, and lets it and all others run as far as they come without the disk.
     fn begin(&self, op: Op) -> Rc<Cell<bool>> {
-        let (volume, over) = (Rc::clone(&self.volume), Rc::new(Cell::new(false)));
+        let (volume, over) = (self.volume.clone(), Rc::new(Cell::new(false)));
         let ended = Rc::clone(&over);
         self.rt.spawn("operation", async move {
             let _ = volume.execute(Request::root(1, op)).await;
@@ -94,8 +92,8 @@ impl World {
 
     /// Begins to write back what is dirty, in the background.
     fn begin_write_back(&self) {
-        let (layout, core) = (Rc::clone(&self.volume.layout), Rc::clone(&self.volume.core));
-        self.rt.spawn("write-back", async move { layout.write_back(&core).await.unwrap() });
+        let (layout, core) = (Rc::clone(&self.volume.layout), Rc::clone(self.volume.core()));
+        self.rt.spawn("write-back", async move { layout.write_back(&core, None).await.unwrap() });
         self.rt.run_ready();
     }
 
@@ -148,8 +146,8 @@ fn the_content_of_a_block_that_moves_is_durable_before_its_inode() {
         world.write(file, 3000, 3000);
         world.notes();
         if in_background {
-            let (layout, core) = (Rc::clone(&world.volume.layout), Rc::clone(&world.volume.core));
-            let work = async { layout.write_back(&core).await };
+            let (layout, core) = (Rc::clone(&world.volume.layout), Rc::clone(world.volume.core()));
+            let work = async { layout.write_back(&core, None).await };
             world.rt.block_on(work).unwrap().unwrap();
         } else {
             world.fsync(file);
@@ -232,7 +230,7 @@ fn space_is_used_again_when_the_inode_that_gave_it_up_is_on_the_disk() {
     let synced = world.begin(Op::Fsync { ino: file, data_only: false });
     assert!(world.disk.held.borrow().len() == 1 && !synced.get(), "the inode is on its way");
     // What has no room makes the volume release what was given up.
-    let space = || world.volume.layout.space_map(&world.volume.core);
+    let space = || world.volume.layout.space_map(world.volume.core());
     let before = space();
     let data = Data::Synthetic(64 << 20);
     let written = world.begin(Op::Write { ino: neighbour, off: 3000, data });

@@ -7,7 +7,7 @@ use std::rc::Rc;
 
 use twin_disk::MemDisk;
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions, check, write_behind};
-use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Reply, Request, SetTime, Settings, Volume};
+use twin_fs::{Cpu, Op, ROOT_INO, Reply, Request, SetTime, Settings, VolumeOf};
 use twin_model::generate::{Generator, WorkloadParams};
 use twin_model::{self, Compare, DataMode, ModelFs, diff};
 use twin_rt::{ClockOnly, Rt, Time};
@@ -17,7 +17,7 @@ use common::all_kinds;
 struct TestVolume {
     rt: Rt,
     disk: Rc<MemDisk>,
-    volume: Rc<Volume<Ffs>>,
+    volume: VolumeOf<Ffs>,
     settings: Settings,
     ffs: FfsSettings,
     next_id: u64,
@@ -54,18 +54,18 @@ impl TestVolume {
     }
 
     fn dump(&mut self) -> twin_model::Dump {
-        let volume = Rc::clone(&self.volume);
+        let volume = self.volume.clone();
         self.rt.block_on(twin_model::dump(&*volume, &mut self.next_id)).unwrap().unwrap()
     }
 }
 
-fn open(rt: &Rt, disk: &Rc<MemDisk>, settings: &Settings, ffs: &FfsSettings) -> Rc<Volume<Ffs>> {
+fn open(rt: &Rt, disk: &Rc<MemDisk>, settings: &Settings, ffs: &FfsSettings) -> VolumeOf<Ffs> {
     let opening = Ffs::open(rt, Rc::clone(disk) as _, Cpu::none(), settings.clone(), ffs.clone());
     rt.block_on(opening).unwrap().unwrap().0
 }
 
 fn model_of(run: &mut TestVolume) -> ModelFs {
-    let geometry = run.volume.core.geometry.clone();
+    let geometry = run.volume.core().geometry.clone();
     let modern = geometry.is_modern();
     let settings = twin_model::Settings {
         block_size: geometry.block_size,
@@ -93,7 +93,7 @@ fn tame(run: &TestVolume, mut request: Request) -> Request {
     if let Op::SetAttr { set, .. } = &mut request.op {
         for time in [&mut set.atime, &mut set.mtime].into_iter().flatten() {
             if let SetTime::At(at) = time {
-                *at = run.volume.core.features.nearest_time(*at);
+                *at = run.volume.core().features.nearest_time(*at);
             }
         }
     }

@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use common::{World, all_kinds};
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, MemDisk, Origin};
-use twin_ffs::check::{self, Kind};
+use twin_ffs::check::{self, FindingKind};
 use twin_ffs::format::Superblock;
 use twin_ffs::{Ffs, FfsSettings};
 use twin_fs::dinode::Dinode;
 use twin_fs::geometry::Ptr;
-use twin_fs::{Cpu, FileSystem, FsError, Ino, Op, ROOT_INO, Settings};
+use twin_fs::{Cpu, FsError, Ino, Op, ROOT_INO, Settings};
 use twin_rt::{ClockOnly, Rt};
 
 /// Changes the bytes of an inode on the disk.
@@ -58,7 +58,7 @@ fn a_lost_root_is_made_anew_and_its_files_go_to_lost_and_found() {
             overwrite_root(&disk, byte);
             let rt = Rt::new(ClockOnly::default(), 2);
             let found = rt.block_on(check::check(Rc::clone(&disk) as _, &mut |_| {}));
-            assert!(found.unwrap().unwrap().has(Kind::Root));
+            assert!(found.unwrap().unwrap().has(FindingKind::Root));
             let mut nobody = |_| {};
             let repair = check::repair(&rt, Rc::clone(&disk) as _, &mut nobody);
             let repaired = rt.block_on(repair).unwrap().unwrap();
@@ -98,7 +98,10 @@ fn a_block_of_names_stays_with_its_directory() {
         let rt = Rt::new(ClockOnly::default(), 2);
         let repaired = rt.block_on(check::repair(&rt, Rc::clone(&disk) as _, &mut |_| {}));
         let repaired = repaired.unwrap().unwrap();
-        assert!(repaired.has(Kind::DoubleUse) && !repaired.has(Kind::Root), "{repaired}");
+        assert!(
+            repaired.has(FindingKind::DoubleUse) && !repaired.has(FindingKind::Root),
+            "{repaired}"
+        );
         let again = rt.block_on(check::check(disk as _, &mut |_| {})).unwrap().unwrap();
         assert!(again.is_clean() && again.counts.files == 1, "{again}");
     });
@@ -159,7 +162,7 @@ fn garbage_in_an_indirect_block_takes_no_block_from_another_file() {
         w.rt.block_on(w.volume.close()).unwrap().unwrap();
         let disk = Rc::clone(&w.disk);
         let theirs = first_pointer(&disk, small);
-        let slot = w.volume.core.geometry.direct;
+        let slot = w.volume.core().geometry.direct;
         change_indirect(&disk, large, slot, |sb, _, content| {
             let outside = sb.size / u64::from(sb.geometry.frag_size) + 5;
             sb.geometry.set_ptr(content, 0, Ptr { addr: theirs, len: 8192, crc: 0 });
@@ -171,7 +174,7 @@ fn garbage_in_an_indirect_block_takes_no_block_from_another_file() {
             d.encode(&sb.geometry, raw);
         });
         let report = repaired(&disk);
-        assert!(report.has(Kind::DoubleUse) && report.has(Kind::Pointer), "{report}");
+        assert!(report.has(FindingKind::DoubleUse) && report.has(FindingKind::Pointer), "{report}");
         assert_eq!(first_pointer(&disk, small), theirs, "{report}");
     });
 }
@@ -185,7 +188,7 @@ fn an_indirect_block_that_leads_to_itself_is_looked_at_once() {
         let file = w.create("file");
         w.write(file, 0, &[2; 20 * 8192]);
         w.rt.block_on(w.volume.close()).unwrap().unwrap();
-        let (disk, slot) = (Rc::clone(&w.disk), w.volume.core.geometry.direct);
+        let (disk, slot) = (Rc::clone(&w.disk), w.volume.core().geometry.direct);
         change_indirect(&disk, file, slot, |sb, addr, content| {
             for index in 0..sb.geometry.per_block() as usize {
                 sb.geometry.set_ptr(content, index, Ptr { addr, len: 8192, crc: 0 });
@@ -199,7 +202,7 @@ fn an_indirect_block_that_leads_to_itself_is_looked_at_once() {
         });
         let report = repaired(&disk);
         // All of it lies past the file's end.
-        assert!(report.has(Kind::Size), "{report}");
+        assert!(report.has(FindingKind::Size), "{report}");
         assert!(report.more_findings < 10_000, "{} more findings", report.more_findings);
     });
 }
@@ -298,7 +301,7 @@ fn what_an_impossible_pointer_led_to_is_an_error_and_has_a_path() {
         w.op(Op::Create { dir, name, mode: 0o644, exclusive: true });
         let find = |dir: Ino, name: &str| Op::Lookup { dir, name: name.as_bytes().into() };
         let twin_fs::Reply::Entry(entry) = w.op(find(dir, "file")) else { panic!("a file") };
-        let (file, block) = (entry.attr.ino, u64::from(w.volume.core.geometry.block_size));
+        let (file, block) = (entry.attr.ino, u64::from(w.volume.core().geometry.block_size));
         w.write(file, 0, &vec![1; 3 * block as usize]);
         w.rt.block_on(w.volume.close()).unwrap().unwrap();
         let disk = Rc::clone(&w.disk);

@@ -156,5 +156,5 @@ fn a_block_that_fdatasync_made_reachable_is_not_used_again_before_its_pointer_is
     let copy = Rc::new(MemDisk::from_bytes(w.disk.to_bytes()));
     let rt = Rt::new(ClockOnly::default(), 1);
     let report = rt.block_on(check::check(copy, &mut |_| {})).unwrap().unwrap();
-    assert!(off > 100 * block && !report.has(check::Kind::DoubleUse), "{report}");
+    assert!(off > 100 * block && !report.has(check::FindingKind::DoubleUse), "{report}");
 }

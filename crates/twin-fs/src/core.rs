@@ -150,7 +150,7 @@ impl Core {
 
     /// The member of the shared memory whose dirty data is the oldest, and this volume as the one that
     /// needs room if that is another.
-    pub(crate) fn oldest_of_shared(&self) -> Option<(Rc<Member>, Option<Rc<Member>>)> {
+    pub(crate) fn oldest_of_shared(&self) -> Option<(Rc<dyn Member>, Option<Rc<dyn Member>>)> {
         let (nvram, own) = self.nvram.get()?;
         let (number, member) = nvram.oldest()?;
         let needer = if number == *own { None } else { nvram.member(*own) };

@@ -22,27 +22,27 @@ pub enum Work {
 /// Classes of operations that differ in their cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum OpKind {
-    /// Finding a name.
+    /// A name is looked up.
     Lookup,
     /// Making a name and an inode.
     Create,
-    /// Removing a name.
+    /// A name is removed.
     Remove,
     /// Moving or linking a name.
     Rename,
-    /// Opening, closing.
+    /// A file is opened or closed.
     Open,
-    /// Reading.
+    /// Data is read.
     Read,
-    /// Writing.
+    /// Data is written.
     Write,
     /// Reading or changing attributes.
     Attr,
-    /// Reading a directory.
+    /// A directory is listed.
     ReadDir,
     /// fsync and sync, apart from their writes.
     Sync,
-    /// Anything else.
+    /// Any other operation.
     Other,
 }
 

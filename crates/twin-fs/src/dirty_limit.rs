@@ -7,11 +7,11 @@
 //! room: what is then dirty belongs to operations that write it themselves.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use twin_cache::flush::{DirtyBlock, DirtyFile, DirtyView, FlushBy, Survives};
 use twin_cache::{FlushAdvice, FlushState, Lbn, Which};
-use twin_rt::Time;
+use twin_rt::{BoxFuture, Time};
 
 use crate::core::Core;
 use crate::flushing::Chosen;
@@ -154,17 +154,16 @@ impl Core {
 }
 
 /// Writes what a policy named.
-pub(crate) async fn write<L: Layout>(core: &Rc<Core>, layout: &L, which: &Which) -> Result<()> {
+pub(crate) async fn write(core: &Rc<Core>, layout: &dyn Layout, which: &Which) -> Result<()> {
     match core.chosen(which) {
-        None => layout.write_back(core).await,
         Some(chosen) if chosen.is_empty() => Ok(()),
-        Some(chosen) => layout.write_some(core, chosen).await,
+        chosen => layout.write_back(core, chosen).await,
     }
 }
 
 /// Sends to the device what a policy named that keeps dirty data in memory which survives. Returns the
 /// bytes that are on their way: they are held until [`let_go`].
-pub(crate) async fn send<L: Layout>(core: &Rc<Core>, layout: &L, which: &Which) -> Result<u64> {
+pub(crate) async fn send(core: &Rc<Core>, layout: &dyn Layout, which: &Which) -> Result<u64> {
     let before = core.cache.dirty_bytes();
     let written = write(core, layout, which).await;
     let bytes = before.saturating_sub(core.cache.dirty_bytes());
@@ -177,16 +176,16 @@ pub(crate) async fn send<L: Layout>(core: &Rc<Core>, layout: &L, which: &Which) 
 
 /// Waits until what was sent may leave memory that survives: only what is as safe on the device as the
 /// settings ask makes room.
-pub(crate) async fn let_go<L: Layout>(core: &Rc<Core>, layout: &L, bytes: u64) -> Result<()> {
+pub(crate) async fn let_go(core: &Rc<Core>, layout: &dyn Layout, bytes: u64) -> Result<()> {
     let durable = !core.settings.nvram_until_reported || core.settings.durable_flush;
-    let settled = layout.settle(core, durable).await;
+    let drained = layout.drain(core, durable).await;
     core.flushing().release(bytes);
-    settled
+    drained
 }
 
 /// The bytes that count against the policy's limit. What a layout defers because it could restore it
 /// from what it has written needs memory, but none that survives.
-fn at_risk<L: Layout>(core: &Core, layout: &L) -> u64 {
+fn at_risk(core: &Core, layout: &dyn Layout) -> u64 {
     let dirty = match core.memory_survives() {
         true => layout.dirty(core).bytes,
         false => core.cache.dirty_bytes(),
@@ -196,47 +195,59 @@ fn at_risk<L: Layout>(core: &Core, layout: &L) -> u64 {
 
 /// Lets the dirty data of a volume lie in memory that other volumes of its host use too. Nothing
 /// happens if its flush policy keeps it elsewhere.
-pub(crate) fn join_nvram<L: Layout>(core: &Rc<Core>, layout: &Rc<L>, nvram: &Rc<Nvram>) {
-    if core.flushing().survives != Survives::Nvram {
-        return;
+pub(crate) fn join_nvram(core: &Rc<Core>, layout: &Rc<dyn Layout>, nvram: &Rc<Nvram>) {
+    if core.flushing().survives == Survives::Nvram {
+        let member = VolumeMember(Rc::downgrade(core), Rc::downgrade(layout));
+        core.set_nvram(nvram, nvram.join(Rc::new(member)));
     }
-    let it = (Rc::downgrade(core), Rc::downgrade(layout));
-    let open = move || it.0.upgrade().zip(it.1.upgrade());
-    let (held, dirty, core_of) = (open.clone(), open.clone(), Rc::downgrade(core));
-    let (lacking, written) = (open.clone(), open);
-    let member = Member {
-        held_bytes: Box::new(move || held().map_or(0, |(core, layout)| at_risk(&core, &*layout))),
-        oldest: Box::new(move || dirty().and_then(|(core, _)| oldest(&core))),
-        make_room: Box::new(move |bytes| {
-            let open = written();
-            Box::pin(async move {
-                match open {
-                    Some((core, layout)) => make_room(&core, &*layout, bytes).await,
-                    None => Ok(()),
-                }
-            })
-        }),
-        lacks_bytes: Box::new(move |bytes| {
-            lacking().map_or(0, |(core, layout)| lacks(&core, &*layout, bytes))
-        }),
-        wait_for_round: Box::new(move |bytes, needer| {
-            let core = core_of.upgrade();
-            Box::pin(async move {
-                match (core, needer) {
-                    (Some(core), None) => core.flushing().wait_for_round(bytes).await,
-                    (Some(core), Some(needer)) => {
-                        core.flushing().wait_for_round_of(&needer, bytes).await
-                    }
-                    (None, _) => false,
-                }
-            })
-        }),
-    };
-    core.set_nvram(nvram, nvram.join(member));
 }
 
-/// By how much a volume lacks room for so many bytes, as [`wait_for_room`] reckons it.
-fn lacks<L: Layout>(core: &Core, layout: &L, bytes: u64) -> u64 {
+/// A volume as a member of shared memory, which does not keep the volume in existence.
+struct VolumeMember(Weak<Core>, Weak<dyn Layout>);
+
+impl VolumeMember {
+    fn volume(&self) -> Option<(Rc<Core>, Rc<dyn Layout>)> {
+        self.0.upgrade().zip(self.1.upgrade())
+    }
+}
+
+impl Member for VolumeMember {
+    fn held_bytes(&self) -> u64 {
+        self.volume().map_or(0, |(core, layout)| at_risk(&core, &*layout))
+    }
+
+    fn oldest(&self) -> Option<Time> {
+        self.volume().and_then(|(core, _)| oldest(&core))
+    }
+
+    fn make_room(&self, bytes: u64) -> BoxFuture<'_, Result<()>> {
+        Box::pin(async move {
+            match self.volume() {
+                Some((core, layout)) => make_room(&core, &*layout, bytes).await,
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn lacks_bytes(&self, bytes: u64) -> u64 {
+        self.volume().map_or(0, |(core, layout)| lacks(&core, &*layout, bytes))
+    }
+
+    fn wait_for_round(&self, bytes: u64, needer: Option<Rc<dyn Member>>) -> BoxFuture<'_, bool> {
+        Box::pin(async move {
+            match (self.0.upgrade(), needer) {
+                (Some(core), None) => core.flushing().wait_for_round(bytes).await,
+                (Some(core), Some(needer)) => {
+                    core.flushing().wait_for_round_of(&needer, bytes).await
+                }
+                (None, _) => false,
+            }
+        })
+    }
+}
+
+/// By how much the room of a volume falls short of `bytes`, as [`wait_for_room`] computes it.
+fn lacks(core: &Core, layout: &dyn Layout, bytes: u64) -> u64 {
     let limit = core.dirty_limit_bytes(layout.dirty(core).unit_bytes);
     (at_risk(core, layout) + bytes).saturating_sub(limit)
 }
@@ -252,8 +263,8 @@ fn oldest(core: &Core) -> Option<Time> {
     block.into_iter().chain(core.dirty_since()).min()
 }
 
-/// Writes what the policy names to make room for so many bytes.
-async fn make_room<L: Layout>(core: &Rc<Core>, layout: &L, bytes: u64) -> Result<()> {
+/// Writes what the policy names to make room for `bytes`.
+async fn make_room(core: &Rc<Core>, layout: &dyn Layout, bytes: u64) -> Result<()> {
     let mut state = core.flush_state(&layout.dirty(core), None);
     state.wanted_bytes = bytes;
     let which = core.flushing().make_room(&state, &View(core));
@@ -273,11 +284,7 @@ const IN_VAIN_MAX: u32 = 1;
 const ROUNDS_IN_VAIN_MAX: u32 = 3;
 
 /// Waits until an operation may make up to `bytes` dirty.
-pub(crate) async fn wait_for_room<L: Layout>(
-    core: &Rc<Core>,
-    layout: &L,
-    bytes: u64,
-) -> Result<()> {
+pub(crate) async fn wait_for_room(core: &Rc<Core>, layout: &dyn Layout, bytes: u64) -> Result<()> {
     let flushing = core.flushing();
     let mut in_vain = 0;
     loop {
@@ -301,16 +308,16 @@ pub(crate) async fn wait_for_room<L: Layout>(
         let is_fruitless = match flushing.by() {
             FlushBy::Helper | FlushBy::Needer => {
                 match oldest {
-                    Some((member, _)) => (member.make_room)(bytes).await?,
+                    Some((member, _)) => member.make_room(bytes).await?,
                     None => make_room(core, layout, bytes).await?,
                 }
                 if flushing.by() == FlushBy::Needer {
-                    layout.settle(core, false).await?;
+                    layout.drain(core, false).await?;
                 }
                 at_risk(core, layout) + of_others() >= all
             }
             FlushBy::Flusher => match oldest {
-                Some((member, needer)) => !(member.wait_for_round)(bytes, needer).await,
+                Some((member, needer)) => !member.wait_for_round(bytes, needer).await,
                 None => !flushing.wait_for_round(bytes).await,
             },
         };

@@ -35,6 +35,8 @@ pub struct Features {
     pub checksummed_pointers: bool,
     /// A file may have holes. Directory indexes need them.
     pub holes: bool,
+    /// The space to reserve for a new inode; 0 if inodes have their space from the start.
+    pub new_inode_bytes: u64,
     /// The most bytes of a file's data that fit the inode; 0 if inline data is not supported.
     pub inline_bytes: u32,
     /// The longest target of a symbolic link that fits the inode, in bytes; 0 for none.
@@ -67,6 +69,7 @@ impl Features {
             in_place: false,
             checksummed_pointers: geometry.has_checksums(),
             holes: true,
+            new_inode_bytes: geometry.inode_size.into(),
             inline_bytes: geometry.inline_max,
             inline_link_bytes: geometry.inline_link_max,
             directories: match geometry.pointer_format {

@@ -59,13 +59,14 @@ impl Chosen {
 }
 
 /// Another volume's operation that waits here, until this is dropped.
-struct Noted<'a>(&'a Flushing, &'a Rc<Member>, u64);
+struct Noted<'a>(&'a Flushing, &'a Rc<dyn Member>, u64);
 
 impl Drop for Noted<'_> {
     fn drop(&mut self) {
         let mut needers = self.0.needers.borrow_mut();
-        let is_it =
-            |(member, bytes): &(Rc<Member>, u64)| Rc::ptr_eq(member, self.1) && *bytes == self.2;
+        let is_it = |(member, bytes): &(Rc<dyn Member>, u64)| {
+            Rc::ptr_eq(member, self.1) && *bytes == self.2
+        };
         if let Some(at) = needers.iter().position(is_it) {
             needers.swap_remove(at);
         }
@@ -82,7 +83,7 @@ pub(crate) struct Flushing {
     /// The bytes for which operations wait.
     wanted_bytes: Cell<u64>,
     /// Other volumes whose operations wait for the flusher's rounds, with the bytes that they need.
-    needers: RefCell<Vec<(Rc<Member>, u64)>>,
+    needers: RefCell<Vec<(Rc<dyn Member>, u64)>>,
     /// Bytes that have been taken to be written and that are not safe on the device yet.
     held_bytes: Cell<u64>,
     /// True if the last round of the flusher made no room.
@@ -162,7 +163,7 @@ impl Flushing {
         self.by
     }
 
-    /// Waits for the end of a round of the flusher, which is asked to make room for so many bytes.
+    /// Asks the flusher to make room for `bytes`, and waits until its round has ended.
     /// Returns true if the round made some.
     pub(crate) async fn wait_for_round(&self, bytes: u64) -> bool {
         self.wanted_bytes.set(self.wanted_bytes.get() + bytes);
@@ -175,7 +176,7 @@ impl Flushing {
 
     /// The same for an operation of another volume, with which this one shares memory. What it lacks by
     /// its own policy counts: this one's may see none lacking.
-    pub(crate) async fn wait_for_round_of(&self, needer: &Rc<Member>, bytes: u64) -> bool {
+    pub(crate) async fn wait_for_round_of(&self, needer: &Rc<dyn Member>, bytes: u64) -> bool {
         self.needers.borrow_mut().push((Rc::clone(needer), bytes));
         let _noted = Noted(self, needer, bytes);
         self.wait_for_round(bytes).await
@@ -184,7 +185,7 @@ impl Flushing {
     /// The most bytes that other volumes lack whose operations wait for this one's flusher.
     pub(crate) fn lacked_by_others(&self) -> u64 {
         let needers = self.needers.borrow();
-        needers.iter().map(|(member, bytes)| (member.lacks_bytes)(*bytes)).max().unwrap_or(0)
+        needers.iter().map(|(member, bytes)| member.lacks_bytes(*bytes)).max().unwrap_or(0)
     }
 
     /// Asks the flusher for a round that makes room.
@@ -215,9 +216,12 @@ impl Flushing {
         self.held_bytes.set(self.held_bytes.get() + bytes);
     }
 
-    /// Called when it is.
+    /// Called when it is, with the bytes of one [`hold`](Self::hold).
     pub(crate) fn release(&self, bytes: u64) {
-        self.held_bytes.set(self.held_bytes.get().saturating_sub(bytes));
+        let held = self.held_bytes.get();
+        // Too small a sum would admit operations beyond the memory that survives.
+        assert!(held >= bytes, "{bytes} bytes leave memory that survives, which holds {held}");
+        self.held_bytes.set(held - bytes);
     }
 
     /// Called when the flusher's round has ended, or when it found that it can write nothing.

@@ -355,7 +355,7 @@ impl Geometry {
         }
     }
 
-    /// Encodes a pointer.
+    /// Encodes a pointer in the format of the volume.
     #[inline]
     pub(crate) fn encode_ptr(&self, ptr: Ptr, raw: &mut [u8]) {
         match self.pointer_format {

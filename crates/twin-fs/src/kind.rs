@@ -9,9 +9,9 @@ use std::rc::Rc;
 
 use twin_disk::BlockDevice;
 use twin_rt::{BoxFuture, Rt};
-use twin_settings::{Key, SettingsError};
+use twin_settings::{Key, SettingsError, set, text_of};
 
-use crate::{Cpu, FsError, OpenVolume, Result, Settings, dump};
+use crate::{Cpu, FsError, Result, Settings, Volume, dump};
 
 /// A layout entry: what programs can ask of a layout. See the module.
 pub trait LayoutKind: Sync {
@@ -31,15 +31,6 @@ pub trait LayoutKind: Sync {
     /// True if the layout keeps a log in segments, which a cleaner empties.
     fn is_log(&self) -> bool {
         false
-    }
-
-    /// Cleans the log of an open volume; `None` if the layout has no log.
-    fn clean<'a>(
-        &'a self,
-        _volume: &'a OpenVolume,
-        _how: Cleaning,
-    ) -> Option<BoxFuture<'a, Result<Cleaned>>> {
-        None
     }
 
     /// The default settings of the layout.
@@ -106,7 +97,7 @@ pub trait LayoutKind: Sync {
     ) -> BoxFuture<'a, std::result::Result<(), dump::DumpError>>;
 
     /// The properties of an open volume that programs show, in the order in which they show them.
-    fn properties(&self, volume: &OpenVolume) -> Vec<VolumeProperty>;
+    fn properties(&self, volume: &Volume) -> Vec<VolumeProperty>;
 }
 
 impl fmt::Debug for dyn LayoutKind {
@@ -118,7 +109,7 @@ impl fmt::Debug for dyn LayoutKind {
 /// A property of an open volume, for display.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VolumeProperty {
-    /// The name.
+    /// The name of the property.
     pub name: &'static str,
     /// The value, for display.
     pub value: String,
@@ -138,28 +129,6 @@ pub struct CheckRequest {
     pub data: bool,
     /// Repair what is wrong.
     pub repair: bool,
-}
-
-/// The limits of a cleaning run.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Cleaning {
-    /// The most segments to clean.
-    pub segments: u64,
-    /// The smallest share of dead data, from 0 to 1, that makes a segment worth cleaning.
-    pub garbage_share: f64,
-}
-
-/// The result of cleaning a log.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cleaned {
-    /// The number of segments that were cleaned.
-    pub segments: u64,
-    /// The bytes that were moved out of them.
-    pub moved_bytes: u64,
-    /// The number of clean segments before.
-    pub clean_before: u32,
-    /// The number of clean segments afterwards.
-    pub clean_after: u32,
 }
 
 /// The result of a check.
@@ -186,8 +155,8 @@ impl CheckReport {
 
 /// A volume that was opened.
 pub struct Opened {
-    /// The volume.
-    pub volume: OpenVolume,
+    /// The open volume.
+    pub volume: Volume,
     /// What recovery did, for display, if the volume had not been closed.
     pub recovery: Option<String>,
 }
@@ -203,22 +172,6 @@ pub struct KeyHelp {
     pub form: String,
     /// The current value, as text.
     pub value: String,
-}
-
-impl KeyHelp {
-    /// The help for several keys, with their values in `config`.
-    pub fn of<'a, T: Clone + 'static>(
-        keys: impl Iterator<Item = &'a Key<T>>,
-        config: &T,
-    ) -> Vec<KeyHelp> {
-        let help = |key: &Key<T>| KeyHelp {
-            name: key.name,
-            about: key.about,
-            form: key.form(),
-            value: key.text(config),
-        };
-        keys.map(help).collect()
-    }
 }
 
 /// The identity of a new volume, and who owns its root directory.
@@ -280,6 +233,91 @@ pub trait LayoutConfig: Send + Sync {
     /// The keys of [`set_for_open`](Self::set_for_open) whose values are not the default ones, as
     /// `key=value` with commas between them. A recorded run is repeated with this text.
     fn text(&self) -> String;
+}
+
+/// The settings of one layout as its crate declares them: a value, the keys of its fields, and what is
+/// done with it. [`LayoutConfig`] follows.
+pub trait DeclaredConfig: Clone + Default + Send + Sync + 'static {
+    /// The keys of settings that a volume has from when it is made.
+    const MAKING: &'static [Key<Self>];
+
+    /// The keys of settings that can be chosen anew each time a volume is opened.
+    const OPENING: &'static [Key<Self>];
+
+    /// See [`LayoutConfig::complete`].
+    fn complete(&mut self, _asked: &dyn Fn(&str) -> bool) {}
+
+    /// See [`LayoutConfig::mkfs`].
+    fn mkfs(
+        &self,
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        identity: Identity,
+    ) -> impl Future<Output = Result<String>>;
+
+    /// See [`LayoutConfig::open`].
+    fn open(
+        &self,
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        cpu: Cpu,
+        settings: Settings,
+    ) -> impl Future<Output = Result<Opened>>;
+}
+
+impl<T: DeclaredConfig> LayoutConfig for T {
+    fn boxed(&self) -> Box<dyn LayoutConfig> {
+        Box::new(self.clone())
+    }
+
+    fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError> {
+        let keys = || T::MAKING.iter().chain(T::OPENING);
+        match keys().find(|known| known.name == key) {
+            Some(known) => known.set(self, value),
+            None => Err(SettingsError::unknown("setting", key, keys().map(|known| known.name))),
+        }
+    }
+
+    fn keys(&self) -> Vec<KeyHelp> {
+        let help = |key: &Key<T>| KeyHelp {
+            name: key.name,
+            about: key.about,
+            form: key.form(),
+            value: key.text(self),
+        };
+        T::MAKING.iter().chain(T::OPENING).map(help).collect()
+    }
+
+    fn complete(&mut self, asked: &dyn Fn(&str) -> bool) {
+        DeclaredConfig::complete(self, asked);
+    }
+
+    fn mkfs<'a>(
+        &'a self,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        identity: Identity,
+    ) -> BoxFuture<'a, Result<String>> {
+        Box::pin(DeclaredConfig::mkfs(self, rt, device, identity))
+    }
+
+    fn open<'a>(
+        &'a self,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        cpu: Cpu,
+        settings: Settings,
+    ) -> BoxFuture<'a, Result<Opened>> {
+        Box::pin(DeclaredConfig::open(self, rt, device, cpu, settings))
+    }
+
+    fn set_for_open(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError> {
+        set(self, T::OPENING, key, value)
+    }
+
+    fn text(&self) -> String {
+        text_of(self, &T::default(), T::OPENING)
+    }
 }
 
 impl Clone for Box<dyn LayoutConfig> {

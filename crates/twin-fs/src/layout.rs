@@ -2,19 +2,26 @@
 //!
 //! The volume above decides what files contain; a layout decides where the contents lie and when
 //! they are durable. Two guarantees make this work. Space is reserved ([`Layout::reserve`]) before
-//! a block may become dirty, so write-back never finds a full volume. Every method that is not
-//! `async` takes effect at once, so the volume can apply an operation as one step.
+//! a block may become dirty, so write-back never finds a full volume. Every method that returns no
+//! future takes effect at once, so the volume can apply an operation as one step.
+//!
+//! A layout has sixteen methods. What only some layouts can do (promise an order of writes, keep a
+//! log, take placement hints) are [`Views`] that a layout offers.
 
+use std::any::Any;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use twin_cache::Lbn;
-use twin_disk::Io;
+use twin_rt::BoxFuture;
 
+use crate::admission::AdmissionGuard;
 use crate::core::Core;
 use crate::flushing::Chosen;
 use crate::geometry::Ptr;
 use crate::inodes::Inode;
-use crate::{FsError, Ino, LogStatus, Result, Room, SpaceMap, VolumeStat};
+use crate::{Ino, LogStatus, Result, Room, SpaceMap, VolumeStat};
 
 /// Whether an operation needs more space. Admission depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +35,7 @@ pub enum Need {
 
 /// Adjacent blocks of a file, and the place on the device that they are to have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ToldRun {
+pub struct HintedRun {
     /// The first block's number in the file; negative for an indirect block.
     pub lbn: Lbn,
     /// The first byte on the device.
@@ -37,22 +44,10 @@ pub struct ToldRun {
     pub bytes: u64,
 }
 
-/// What a layout is told of the places that blocks are to have, while a volume is made as a copy.
-#[derive(Clone, Copy, Debug)]
-pub enum Told<'a> {
-    /// These places are for files that come: nothing else goes there.
-    Hold(&'a [ToldRun]),
-    /// The blocks of this file lie here, in places that are held; without a number, those of the next
-    /// file of which nothing was told.
-    File(Option<Ino>, &'a [ToldRun]),
-    /// There is no more: places that are held and were not taken become free.
-    End,
-}
-
 /// A free inode number that an operation has taken for a new inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Picked {
-    /// The number.
+    /// The inode number.
     pub ino: Ino,
     /// The generation of the new inode.
     pub generation: u32,
@@ -81,7 +76,7 @@ pub struct Written {
     pub space_waits: u64,
     /// Number of log writes, or of transactions of a journal.
     pub batches: u64,
-    /// Number of checkpoints.
+    /// The number of checkpoints.
     pub checkpoints: u64,
 }
 
@@ -130,156 +125,283 @@ pub struct Dirty {
     pub bytes: u64,
     /// True if there is something to write, even if it is only in the layout's own maps.
     pub any: bool,
+    /// True if a flusher that waits should begin to look at the dirty data.
+    pub wakes_flusher: bool,
     /// The number of bytes that the layout prefers to write at once: a segment or a cluster.
     pub unit_bytes: u64,
 }
 
-/// Decides where blocks and inodes lie on the device. See the module for the rules.
-#[allow(async_fn_in_trait)] // Volumes are driven on one thread: no `Send` bound is wanted.
-pub trait Layout: Sized + 'static {
-    /// The guard that an admitted operation holds while it runs; dropping it returns the bytes.
-    type AdmissionGuard;
+/// A step in the life of an inode number.
+#[derive(Clone, Copy)]
+pub enum InodeEvent<'a> {
+    /// A picked number is given back, because no inode was made with it.
+    Unpicked(Picked),
+    /// An inode was made with a picked number: the number is in use from now on.
+    Created(&'a Rc<Inode>),
+    /// Recovery has to finish work on the inode after a crash: it has no names but is open, or its
+    /// truncation is under way.
+    Orphaned(&'a Inode),
+    /// Recovery has no work with the inode any more.
+    Adopted(&'a Inode),
+    /// The inode has no names, no users and no blocks: its number becomes free.
+    Freed(&'a Rc<Inode>),
+}
 
+/// What [`Layout::sync`] makes durable.
+#[derive(Clone, Copy)]
+pub enum SyncScope<'a> {
+    /// A file and the names that lead to it.
+    File {
+        /// The inode of the file.
+        inode: &'a Rc<Inode>,
+        /// Attributes that are not needed to read the data may stay behind.
+        data_only: bool,
+    },
+    /// All files, names and attributes of the volume.
+    Volume,
+    /// Everything, and the note that the volume was closed, so that the next start needs no
+    /// recovery. It is the last call for a volume.
+    Close,
+}
+
+/// The figures of a volume, for `statfs` and for observers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Figures {
+    /// Sizes and free space.
+    pub stat: VolumeStat,
+    /// The amounts written since the volume was opened.
+    pub written: Written,
+}
+
+/// The answer of a layout: at hand, or to be awaited. An answer that is at hand allocates nothing,
+/// which matters where each operation asks.
+pub enum Answer<'a, T> {
+    /// At hand, until it is taken.
+    Ready(Option<T>),
+    /// Not at hand yet.
+    Pending(BoxFuture<'a, T>),
+}
+
+impl<'a, T> Answer<'a, T> {
+    /// An answer that is at hand.
+    pub fn ready(answer: T) -> Answer<'a, T> {
+        Answer::Ready(Some(answer))
+    }
+
+    /// The answer of a future, which is not polled before the answer is.
+    pub fn later(future: impl Future<Output = T> + 'a) -> Answer<'a, T> {
+        Answer::Pending(Box::pin(future))
+    }
+}
+
+impl<T: Unpin> Future for Answer<'_, T> {
+    type Output = T;
+
+    fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<T> {
+        match self.get_mut() {
+            Answer::Ready(answer) => match answer.take() {
+                Some(answer) => Poll::Ready(answer),
+                None => unreachable!("polled after it was ready"),
+            },
+            Answer::Pending(future) => future.as_mut().poll(context),
+        }
+    }
+}
+
+/// Decides where blocks and inodes lie on the device. See the module for the rules.
+///
+/// The life of a change: the operation is admitted ([`admit`](Self::admit)), may pick a number for a
+/// new inode, reserves space for the blocks that it will make dirty ([`reserve`](Self::reserve)), and
+/// then changes blocks in one step ([`place`](Self::place), [`free_block`](Self::free_block)). Later
+/// the flusher ([`write_back`](Self::write_back)) or a client ([`sync`](Self::sync)) has them written.
+pub trait Layout: Any {
     /// Reads an inode that is not in memory. Fails with `NotFound` if the number is free or out of
     /// range.
-    async fn load_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>>;
+    fn load_inode<'a>(&'a self, core: &'a Rc<Core>, ino: Ino) -> BoxFuture<'a, Result<Rc<Inode>>>;
 
-    /// Picks a free inode number, near the directory `near`. It stays picked until
-    /// [`inode_created`](Self::inode_created) or [`unpick`](Self::unpick). This does not reserve
-    /// space.
-    async fn pick_inode(&self, core: &Rc<Core>, near: Ino, mode: u32) -> Result<Picked>;
+    /// Picks a free inode number, near the directory `near`. It stays picked until an
+    /// [`InodeEvent`] creates the inode or gives the number back. This does not reserve space.
+    fn pick_inode<'a>(
+        &'a self,
+        core: &'a Rc<Core>,
+        near: Ino,
+        mode: u32,
+    ) -> BoxFuture<'a, Result<Picked>>;
 
-    /// Gives a picked number back, because no inode was made with it.
-    fn unpick(&self, core: &Core, picked: Picked);
+    /// Follows the life of an inode number.
+    fn inode_event(&self, core: &Core, event: InodeEvent<'_>);
 
-    /// Called when an inode was made with a picked number: the number is in use from now on.
-    fn inode_created(&self, core: &Core, inode: &Rc<Inode>);
-
-    /// Frees the number of an inode that has no names and no users and whose blocks are freed.
-    fn free_inode(&self, core: &Core, inode: &Rc<Inode>);
-
-    /// Notes whether recovery has to finish work on an inode after a crash: the inode has no names
-    /// but is open, or its truncation is under way.
-    fn set_orphan(&self, core: &Core, inode: &Inode, orphan: bool);
+    /// Waits until an operation that makes up to `bytes` dirty may begin. The operation holds the
+    /// guard while it runs.
+    fn admit<'a>(
+        &'a self,
+        core: &'a Rc<Core>,
+        bytes: u64,
+        need: Need,
+    ) -> Answer<'a, Result<AdmissionGuard>>;
 
     /// Reserves space for this many bytes of new blocks. If not all of them can be reserved, it
     /// reserves none and fails with `NoSpace`.
     fn reserve(&self, core: &Core, bytes: u64) -> Result<()>;
 
     /// Returns reserved space that is not needed.
-    fn unreserve(&self, core: &Core, bytes: u64);
-
-    /// The bytes of space to reserve for a new inode.
-    fn inode_bytes(&self) -> u64;
+    fn release(&self, core: &Core, bytes: u64);
 
     /// Returns the new pointer of a block that is about to become dirty. `old` is its current
     /// pointer and `len` its length on disk from now on. The caller has reserved the space.
     fn place(&self, core: &Core, inode: &Inode, lbn: Lbn, old: Ptr, len: u32) -> Ptr;
 
-    /// Called when a truncation zeroes the end of a block and shortens the file. A layout that can
-    /// make the two changes atomic only by writing the block elsewhere returns another place of the
-    /// same length; others return `ptr`.
-    fn relocate_tail(&self, _core: &Core, _inode: &Inode, _lbn: Lbn, ptr: Ptr) -> Ptr {
-        ptr
-    }
-
     /// Frees a block that is no longer part of the file; `len` is its reserved length. The layout
     /// reuses the space only when that is safe.
     fn free_block(&self, core: &Core, inode: &Inode, ptr: Ptr, len: u32);
 
+    /// The amount of dirty data, from which the flush policy decides. It is called after every
+    /// operation and must be cheap.
+    fn dirty(&self, core: &Core) -> Dirty;
+
+    /// Writes the chosen dirty files, or of each the blocks that are named, and what must go with
+    /// them so that a crash leaves a consistent volume, not more; without a choice all dirty data. The
+    /// files are in the order in which they became dirty; some may have become clean meanwhile. A
+    /// layout that can only write everything does that. At the moment when the layout takes all data
+    /// it calls [`Core::forget_dirty`].
+    fn write_back<'a>(
+        &'a self,
+        core: &'a Rc<Core>,
+        chosen: Option<Vec<Chosen>>,
+    ) -> BoxFuture<'a, Result<()>>;
+
+    /// Waits until the device has completed what write-back has sent to it so far; with `durable`,
+    /// until that is certain to survive a power failure.
+    fn drain<'a>(&'a self, core: &'a Rc<Core>, durable: bool) -> BoxFuture<'a, Result<()>>;
+
+    /// Makes a file or everything durable.
+    fn sync<'a>(&'a self, core: &'a Rc<Core>, scope: SyncScope<'a>) -> BoxFuture<'a, Result<()>>;
+
+    /// The most that [`reserve`](Self::reserve) would reserve now. It is called after every write
+    /// and must be cheap.
+    fn room(&self, core: &Core) -> Room;
+
+    /// The figures of the volume.
+    fn figures(&self, core: &Core) -> Figures;
+
+    /// How full the regions of the volume are.
+    fn space_map(&self, core: &Core) -> SpaceMap;
+
+    /// What this layout can do besides.
+    fn views(&self) -> Views<'_> {
+        Views::default()
+    }
+}
+
+impl dyn Layout {
+    /// See [`UpdateOrder::enforce`].
+    pub(crate) async fn enforce_order(&self, core: &Rc<Core>, change: Change<'_>) -> Result<()> {
+        match self.views().order {
+            Some(order) => order.enforce(core, change).await,
+            None => Ok(()),
+        }
+    }
+
+    /// See [`UpdateOrder::before_replace`].
+    pub(crate) async fn before_replace(&self, core: &Rc<Core>, source: &Rc<Inode>) -> Result<()> {
+        match self.views().order {
+            Some(order) => order.before_replace(core, source).await,
+            None => Ok(()),
+        }
+    }
+
+    /// See [`UpdateOrder::relocate_tail`].
+    pub(crate) fn relocate_tail(&self, core: &Core, inode: &Inode, lbn: Lbn, ptr: Ptr) -> Ptr {
+        let order = self.views().order;
+        order.map_or(ptr, |order| order.relocate_tail(core, inode, lbn, ptr))
+    }
+}
+
+/// What a layout can do that not every layout can.
+#[derive(Clone, Copy, Default)]
+pub struct Views<'a> {
+    /// It promises an order of writes to the device.
+    pub order: Option<&'a dyn UpdateOrder>,
+    /// It keeps a log.
+    pub log: Option<&'a dyn LogView>,
+    /// It lets others choose places of blocks.
+    pub hints: Option<&'a dyn PlacementHints>,
+}
+
+/// What reaches the device before what else, for layouts that promise more than consistent volumes.
+pub trait UpdateOrder {
     /// Makes those parts of a change durable that the layout's ordering promises before the reply.
     /// The operation calls it after the step that made the change, while it still holds the locks
     /// of the inodes that it changed.
-    async fn enforce_ordering(&self, _core: &Rc<Core>, _change: Change<'_>) -> Result<()> {
-        Ok(())
+    fn enforce<'a>(&'a self, _core: &'a Rc<Core>, _change: Change<'a>) -> Answer<'a, Result<()>> {
+        Answer::ready(Ok(()))
     }
 
     /// Called before a file takes the name of another one: starts to write the data of `source`, in such
     /// a way that the name is never durable without it. Then the name leads to the old bytes or to the
     /// new ones after a crash, although nobody asked for that with an fsync (ext4's rule,
     /// `auto_da_alloc`). A layout that writes names and data in one step has nothing to do.
-    async fn before_replace(&self, _core: &Rc<Core>, _source: &Rc<Inode>) -> Result<()> {
-        Ok(())
-    }
+    fn before_replace<'a>(
+        &'a self,
+        core: &'a Rc<Core>,
+        source: &'a Rc<Inode>,
+    ) -> BoxFuture<'a, Result<()>>;
 
-    /// True if the flusher has work.
-    fn has_dirty(&self, core: &Core) -> bool {
-        core.dirty_inode_count() > 0
-    }
+    /// Called when a truncation zeroes the end of a block and shortens the file. A layout that can
+    /// make the two changes atomic only by writing the block elsewhere returns another place of the
+    /// same length; others return `ptr`.
+    fn relocate_tail(&self, core: &Core, inode: &Inode, lbn: Lbn, ptr: Ptr) -> Ptr;
+}
 
-    /// Waits until an operation that makes up to `bytes` dirty may begin.
-    async fn admit(&self, core: &Rc<Core>, bytes: u64, need: Need) -> Result<Self::AdmissionGuard>;
-
-    /// The amount of dirty data, from which the flush policy decides.
-    fn dirty(&self, core: &Core) -> Dirty;
-
-    /// Writes all dirty data. At the moment when the layout takes the data it calls
-    /// [`Core::forget_dirty`].
-    async fn write_back(&self, core: &Rc<Core>) -> Result<()>;
-
-    /// Writes these dirty files, or of each the blocks that are named, and what must go with them so
-    /// that a crash leaves a consistent volume, not more. The files are in the order in which they
-    /// became dirty; some may have become clean meanwhile. A layout that can only write everything
-    /// does that.
-    async fn write_some(&self, core: &Rc<Core>, _chosen: Vec<Chosen>) -> Result<()> {
-        self.write_back(core).await
-    }
-
-    /// Waits until the device has completed what write-back has sent to it so far; with `durable`,
-    /// until that is certain to survive a power failure.
-    async fn settle(&self, core: &Rc<Core>, durable: bool) -> Result<()>;
-
-    /// What memory that survives a power failure holds at this instant, as writes that recovery
-    /// applies to the device, in order, before it opens the volume: everything that is dirty or not
-    /// known to be durable. Takes it as write-back does, so the volume must not be used afterwards.
-    /// `None` if the layout cannot recover from memory.
-    ///
-    /// It is asked only of volumes whose flush policy keeps data in such memory.
-    fn preserve(&self, _core: &Rc<Core>) -> Option<Result<Vec<Io>>> {
-        None
-    }
-
-    /// Makes a file and the names that lead to it durable.
-    async fn fsync(&self, core: &Rc<Core>, inode: &Rc<Inode>, data_only: bool) -> Result<()>;
-
-    /// Makes everything durable.
-    async fn sync(&self, core: &Rc<Core>) -> Result<()>;
-
-    /// Makes everything durable and marks the volume as closed, so that the next start needs no
-    /// recovery. It is the last call for a volume.
-    async fn close(&self, core: &Rc<Core>) -> Result<()>;
-
-    /// The most that [`reserve`](Self::reserve) would reserve now. It is called after every write
-    /// and must be cheap.
-    fn room(&self, core: &Core) -> Room;
-
-    /// The amounts written since the volume was opened.
-    fn written(&self) -> Written;
+/// A log in segments, which a cleaner empties.
+pub trait LogView {
+    /// The status of the log.
+    fn status(&self, core: &Core) -> LogStatus;
 
     /// The number of the segment that a byte of the device lies in, and the offset in that segment;
-    /// `None` if the layout has no segments.
-    fn segment_at(&self, _byte: u64) -> Option<(u32, u64)> {
-        None
-    }
+    /// `None` for a byte outside all segments.
+    fn segment_at(&self, byte: u64) -> Option<(u32, u64)>;
 
-    /// The status of the log; `None` if the layout has no log.
-    fn log_status(&self, _core: &Core) -> Option<LogStatus> {
-        None
-    }
+    /// Cleans segments.
+    fn clean<'a>(&'a self, core: &'a Rc<Core>, how: Cleaning) -> BoxFuture<'a, Result<Cleaned>>;
+}
 
-    /// Chooses the places of blocks that files get later.
+/// Places that blocks are to have, while a volume is made as a copy of another one.
+pub trait PlacementHints {
+    /// Claims these places for files that come: nothing else goes there until [`end`](Self::end).
     ///
     /// # Errors
-    /// If the layout lets nobody choose, or a place that is to be held is not free; then none is.
-    fn tell_places(&self, _core: &Core, _told: Told<'_>) -> Result<()> {
-        Err(FsError::NotSupported("places that are chosen by others"))
-    }
+    /// If one of them is not free; then none is claimed.
+    fn claim(&self, runs: &[HintedRun]) -> Result<()>;
 
-    /// How full the regions of the volume are.
-    fn space_map(&self, core: &Core) -> SpaceMap;
+    /// The blocks of this file go to these places, which are claimed; without a number, those of the
+    /// next file that no hint covers.
+    fn assign(&self, ino: Option<Ino>, runs: &[HintedRun]);
 
-    /// The figures of the volume, for `statfs`.
-    fn stat(&self, core: &Core) -> VolumeStat;
+    /// There are no more hints: places that are claimed and were not taken become free.
+    fn end(&self);
+}
+
+/// The limits of a cleaning run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Cleaning {
+    /// The most segments to clean.
+    pub segments: u64,
+    /// The smallest share of dead data, from 0 to 1, that makes a segment worth cleaning.
+    pub garbage_share: f64,
+}
+
+/// The result of cleaning a log.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleaned {
+    /// The number of segments that were cleaned.
+    pub segments: u64,
+    /// The bytes that were moved out of them.
+    pub moved_bytes: u64,
+    /// The number of clean segments before.
+    pub clean_before: u32,
+    /// The number of clean segments afterwards.
+    pub clean_after: u32,
 }
 
 #[cfg(test)]

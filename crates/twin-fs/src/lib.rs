@@ -1,10 +1,9 @@
 //! The file system above its layout: operations, names, inodes, permissions, file data.
 //!
 //! Main types: [`Op`], [`Request`] and [`Reply`] (what clients ask and get), [`FileSystem`]
-//! (what executes them), [`Volume`] (the file system, over a [`Layout`]), [`OpenVolume`] (a volume
-//! of any layout), [`Core`] (what its layers share), [`Features`] (what a layout can do),
-//! [`LayoutKind`] (a layout as programs know it), [`FsError`]. Start at [`Op`], then [`Volume`],
-//! which names the layers.
+//! (what executes them), [`Volume`] (an open file system, over a [`Layout`]), [`Core`] (what its
+//! layers share), [`Features`] (what files of a layout can do), [`LayoutKind`] (a layout as programs
+//! know it), [`FsError`]. Start at [`Op`], then [`Volume`], which names the layers.
 //!
 //! The block map of a file does not depend on where the layout puts the blocks. The geometry alone
 //! decides which pointer leads to which block:
@@ -26,6 +25,7 @@
 
 #![allow(missing_docs)] // Fields of `Op`'s variants are documented on their variant.
 
+mod admission;
 pub mod check;
 mod core;
 mod cpu;
@@ -33,11 +33,11 @@ mod data;
 pub mod dir;
 mod dirty_limit;
 pub mod dump;
-mod entrance;
 mod error;
 mod features;
 pub mod file_type;
 mod flushing;
+mod freeze;
 pub mod geometry;
 mod inodes;
 mod kind;
@@ -46,7 +46,6 @@ mod log_status;
 mod nvram;
 mod observing;
 mod op;
-mod open_volume;
 mod ops;
 mod orphans;
 pub mod perm;
@@ -55,7 +54,6 @@ mod reads;
 mod room;
 #[cfg(test)]
 mod room_tests;
-mod running;
 mod settings;
 mod space_map;
 mod stop;
@@ -64,28 +62,30 @@ mod volume;
 mod volume_tests;
 mod write_back;
 
+pub use admission::{Admission, AdmissionGuard};
 pub use core::{BlockMapHook, Core};
 pub use cpu::{Cpu, CpuModel, OpKind, Work};
 pub use data::dirty_parents;
-pub use entrance::Still;
 pub use error::{FsError, Result};
 pub use features::{DirFormat, Features};
 pub use file_type::admission::StreamCounts;
 pub use flushing::{Chosen, flush_by_name, set_flush_by};
+pub use freeze::FreezeGuard;
 pub use inodes::{Inode, Refs, dinode};
 pub use kind::{
-    CheckReport, CheckRequest, Cleaned, Cleaning, Identity, KeyHelp, LayoutConfig, LayoutKind,
-    Opened, VolumeProperty,
+    CheckReport, CheckRequest, DeclaredConfig, Identity, KeyHelp, LayoutConfig, LayoutKind, Opened,
+    VolumeProperty,
 };
-pub use layout::{Change, Dirty, Layout, Need, Picked, Told, ToldRun, Written, write_cost};
+pub use layout::{
+    Answer, Change, Cleaned, Cleaning, Dirty, Figures, HintedRun, InodeEvent, Layout, LogView,
+    Need, Picked, PlacementHints, SyncScope, UpdateOrder, Views, Written, write_cost,
+};
 pub use log_status::{LogStatus, SegmentPhase, SegmentStatus};
 pub use nvram::Nvram;
 pub use observing::{Begun, OperationObserver};
 pub use op::*;
-pub use open_volume::{AnyVolume, OpenVolume};
 pub use reads::{ReadGate, ReadPass};
 pub use room::{Gate, GateChange, WriteVerdict, collected_bytes};
-pub use running::Execution;
 pub use settings::Settings;
 pub use space_map::{Region, RegionState, SpaceMap};
-pub use volume::Volume;
+pub use volume::{Volume, VolumeOf};

@@ -47,7 +47,7 @@ pub struct LogStatus {
 /// The status of a segment. Amounts are fragments.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SegmentStatus {
-    /// Its current use.
+    /// What is done with the segment now.
     pub phase: SegmentPhase,
     /// The class of the blocks in it, as the placement policy numbers them.
     pub class: u8,

@@ -12,28 +12,29 @@ use twin_rt::{BoxFuture, Time};
 
 use crate::Result;
 
-/// Waits for a round of a flusher, for so many bytes of the member itself or of another.
-type Round = dyn Fn(u64, Option<Rc<Member>>) -> BoxFuture<'static, bool>;
-
-/// What a member tells and does for the others.
-pub(crate) struct Member {
+/// What a member tells and does for the others. A member whose volume is gone holds nothing.
+pub(crate) trait Member {
     /// The bytes that it holds.
-    pub(crate) held_bytes: Box<dyn Fn() -> u64>,
+    fn held_bytes(&self) -> u64;
+
     /// Since when its oldest dirty data is dirty; `None` if nothing is.
-    pub(crate) oldest: Box<dyn Fn() -> Option<Time>>,
-    /// Writes what its policy names to make room for so many bytes.
-    pub(crate) make_room: Box<dyn Fn(u64) -> BoxFuture<'static, Result<()>>>,
-    /// By how much it lacks room for so many bytes, as its own policy sees it.
-    pub(crate) lacks_bytes: Box<dyn Fn(u64) -> u64>,
-    /// Waits for a round of its flusher, which is asked to make room for so many bytes of its own, or of
-    /// another member; true if it made some.
-    pub(crate) wait_for_round: Box<Round>,
+    fn oldest(&self) -> Option<Time>;
+
+    /// Writes what its policy names to make room for `bytes`.
+    fn make_room(&self, bytes: u64) -> BoxFuture<'_, Result<()>>;
+
+    /// By how much its room falls short of `bytes`, as its own policy sees it.
+    fn lacks_bytes(&self, bytes: u64) -> u64;
+
+    /// Asks its flusher to make room for `bytes`, of its own or of `needer`, and waits until the round
+    /// has ended; true if the round made some.
+    fn wait_for_round(&self, bytes: u64, needer: Option<Rc<dyn Member>>) -> BoxFuture<'_, bool>;
 }
 
 /// Memory that survives a power failure. See the module.
 pub struct Nvram {
     bound_bytes: u64,
-    members: RefCell<Vec<Rc<Member>>>,
+    members: RefCell<Vec<Rc<dyn Member>>>,
 }
 
 impl Nvram {
@@ -49,13 +50,13 @@ impl Nvram {
 
     /// The bytes that all members hold.
     pub fn held_bytes(&self) -> u64 {
-        self.members.borrow().iter().map(|member| (member.held_bytes)()).sum()
+        self.members.borrow().iter().map(|member| member.held_bytes()).sum()
     }
 
     /// Makes a volume a member. Returns its number.
-    pub(crate) fn join(&self, member: Member) -> usize {
+    pub(crate) fn join(&self, member: Rc<dyn Member>) -> usize {
         let mut members = self.members.borrow_mut();
-        members.push(Rc::new(member));
+        members.push(member);
         members.len() - 1
     }
 
@@ -63,21 +64,21 @@ impl Nvram {
     pub(crate) fn held_by_others(&self, number: usize) -> u64 {
         let members = self.members.borrow();
         let others = members.iter().enumerate().filter(|(other, _)| *other != number);
-        others.map(|(_, member)| (member.held_bytes)()).sum()
+        others.map(|(_, member)| member.held_bytes()).sum()
     }
 
     /// The member whose dirty data is the oldest, with its number; `None` if nothing is dirty.
-    pub(crate) fn oldest(&self) -> Option<(usize, Rc<Member>)> {
+    pub(crate) fn oldest(&self) -> Option<(usize, Rc<dyn Member>)> {
         let members = self.members.borrow();
-        let since = |(number, member): (usize, &Rc<Member>)| {
-            Some(((member.oldest)()?, (number, Rc::clone(member))))
+        let since = |(number, member): (usize, &Rc<dyn Member>)| {
+            Some((member.oldest()?, (number, Rc::clone(member))))
         };
         let all = members.iter().enumerate().filter_map(since);
         all.min_by_key(|(since, _)| *since).map(|(_, member)| member)
     }
 
     /// The member of this number.
-    pub(crate) fn member(&self, number: usize) -> Option<Rc<Member>> {
+    pub(crate) fn member(&self, number: usize) -> Option<Rc<dyn Member>> {
         self.members.borrow().get(number).cloned()
     }
 }

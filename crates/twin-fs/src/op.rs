@@ -27,19 +27,12 @@ pub type Name = Box<[u8]>;
 pub mod mode {
     /// Mask of the type bits.
     pub const TYPE: u32 = 0o170_000;
-    /// Socket.
     pub const SOCKET: u32 = 0o140_000;
-    /// Symbolic link.
     pub const SYMLINK: u32 = 0o120_000;
-    /// Regular file.
     pub const REGULAR: u32 = 0o100_000;
-    /// Block device.
     pub const BLOCK: u32 = 0o060_000;
-    /// Directory.
     pub const DIRECTORY: u32 = 0o040_000;
-    /// Character device.
     pub const CHAR: u32 = 0o020_000;
-    /// FIFO.
     pub const FIFO: u32 = 0o010_000;
     /// Set user id on execution.
     pub const SETUID: u32 = 0o4000;
@@ -49,7 +42,7 @@ pub mod mode {
     pub const STICKY: u32 = 0o1000;
     /// Permission bits, with set-id and sticky.
     pub const PERMISSIONS: u32 = 0o7777;
-    /// All file types.
+    /// The file types that a mode can have.
     pub const KINDS: [u32; 7] = [SOCKET, SYMLINK, REGULAR, BLOCK, DIRECTORY, CHAR, FIFO];
 
     /// True for the bits of a file type. A test of bits, not a search: each directory entry that is
@@ -62,11 +55,8 @@ pub mod mode {
 /// The credentials of the client that makes a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cred {
-    /// User id.
     pub uid: u32,
-    /// Primary group id.
     pub gid: u32,
-    /// Supplementary group ids.
     pub groups: Box<[u32]>,
     /// The front end has checked permission bits already (a kernel with `default_permissions`).
     /// Rules about ownership (chmod, chown, sticky, set-id) still hold.
@@ -74,7 +64,7 @@ pub struct Cred {
 }
 
 impl Cred {
-    /// The superuser.
+    /// The credentials of the superuser, who may do everything.
     pub fn root() -> Cred {
         Cred { uid: 0, gid: 0, groups: Box::default(), checked: false }
     }
@@ -105,22 +95,20 @@ impl From<twin_rt::Time> for Timestamp {
 pub enum SetTime {
     /// The volume's current time.
     Now,
-    /// This time.
+    /// The time that the client gives.
     At(Timestamp),
 }
 
 /// The attributes of an inode to change. Fields that are `None` stay.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct SetAttr {
-    /// Permission bits.
+    /// The new permission bits, with set-id and sticky bits.
     pub mode: Option<u32>,
-    /// Owner.
     pub uid: Option<u32>,
-    /// Group.
     pub gid: Option<u32>,
     /// Length in bytes: a smaller one truncates the file, a larger one extends it with a hole.
     pub size: Option<u64>,
-    /// Last access.
+    /// The time of the last access.
     pub atime: Option<SetTime>,
     /// Last change of content.
     pub mtime: Option<SetTime>,
@@ -131,7 +119,7 @@ pub struct SetAttr {
 /// The data of a write.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Data {
-    /// These bytes.
+    /// Bytes that the client gave.
     Bytes(Bytes),
     /// This many bytes whose content does not matter, as in a trace. They are stored as stamps, or
     /// as the bytes that the stamps stand for, depending on the settings of the volume.
@@ -224,7 +212,7 @@ pub enum SeekFor {
 /// The flags of `setxattr`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Hash)]
 pub enum XattrMode {
-    /// Create or replace.
+    /// An attribute that exists is replaced.
     #[default]
     Any,
     /// The attribute must not exist.
@@ -241,7 +229,7 @@ pub enum Op {
     Lookup { dir: Ino, name: Name },
     /// Drops references to an inode. Returns nothing and cannot fail.
     Forget { ino: Ino, count: u64 },
-    /// Returns the attributes.
+    /// Returns the attributes of an inode.
     GetAttr { ino: Ino },
     /// Changes attributes and returns the new ones.
     SetAttr { ino: Ino, set: SetAttr },
@@ -261,7 +249,7 @@ pub enum Op {
     Unlink { dir: Ino, name: Name },
     /// Removes an empty directory.
     RemoveDir { dir: Ino, name: Name },
-    /// Moves a name.
+    /// Moves a name, within a directory or to another one.
     Rename { dir: Ino, name: Name, to_dir: Ino, to_name: Name, mode: RenameMode },
     /// Makes another name for an inode. Returns an entry.
     Link { ino: Ino, dir: Ino, name: Name },
@@ -304,7 +292,7 @@ pub enum Op {
     Fallocate { ino: Ino, off: u64, len: u64, mode: Fallocate },
     /// Finds data or a hole at or after an offset. Returns an offset.
     Seek { ino: Ino, off: u64, what: SeekFor },
-    /// Makes everything durable.
+    /// Makes all changes so far durable.
     Sync,
 }
 
@@ -370,7 +358,6 @@ pub struct Request {
     pub client: u32,
     /// The credentials of the client.
     pub cred: Cred,
-    /// The operation.
     pub op: Op,
 }
 
@@ -388,24 +375,20 @@ impl Request {
 /// The attributes of an inode.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Attr {
-    /// The inode number.
     pub ino: Ino,
     /// Type and permission bits.
     pub mode: u32,
     /// The link count: the number of names; for a directory its own `.` and the `..` of its
     /// subdirectories count as well.
     pub nlink: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
     /// Device number of a special file.
     pub rdev: u64,
-    /// Length in bytes.
     pub size: u64,
     /// Space used, in units of 512 bytes, dirty blocks included.
     pub blocks: u64,
-    /// Last access.
+    /// The time of the last access.
     pub atime: Timestamp,
     /// Last change of content.
     pub mtime: Timestamp,
@@ -430,7 +413,7 @@ impl Attr {
 /// An inode that a name leads to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LookupEntry {
-    /// Its attributes.
+    /// The attributes of the inode.
     pub attr: Attr,
     /// The generation of the inode number.
     pub generation: u32,
@@ -439,9 +422,8 @@ pub struct LookupEntry {
 /// A name in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirEntry {
-    /// The name.
     pub name: Name,
-    /// The inode.
+    /// The inode that the name leads to.
     pub ino: Ino,
     /// Type bits of its mode.
     pub kind: u32,
@@ -475,7 +457,7 @@ pub enum Reply {
     Done,
     /// An inode; the reply adds a reference to it.
     Entry(LookupEntry),
-    /// Attributes.
+    /// The attributes of an inode.
     Attr(Attr),
     /// File data, in order.
     Data(Vec<Block>),
@@ -485,9 +467,9 @@ pub enum Reply {
     Written(u64),
     /// Directory entries; empty at the end.
     Dir(Vec<DirEntry>),
-    /// The volume's figures.
+    /// The answer to `StatFs`.
     Stat(VolumeStat),
-    /// An offset.
+    /// The offset that a seek found.
     Offset(u64),
 }
 
@@ -537,7 +519,7 @@ pub trait FileSystem: 'static {
 /// What is known of a name. See [`FileSystem::peek`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Peeked {
-    /// Nothing.
+    /// It would have to be read.
     Unknown,
     /// There is no such name.
     Absent,

@@ -14,14 +14,14 @@ use crate::core::Core;
 use crate::data::Files;
 use crate::dinode::Dinode;
 use crate::inodes::{Inode, Refs};
-use crate::layout::Layout;
+use crate::layout::{InodeEvent, Layout};
 use crate::{FsError, Ino, Result, Timestamp};
 
 /// The inodes without names. See the module.
-pub(crate) struct Orphans<L> {
+pub(crate) struct Orphans {
     core: Rc<Core>,
-    layout: Rc<L>,
-    files: Rc<Files<L>>,
+    layout: Rc<dyn Layout>,
+    files: Rc<Files>,
     /// Inodes that have lost their last name and are not freed yet. Those from before the volume was
     /// opened are not among them: nobody uses them, and [`finish`](Orphans::finish) frees them.
     nameless: RefCell<BTreeSet<Ino>>,
@@ -29,8 +29,8 @@ pub(crate) struct Orphans<L> {
     postponed: RefCell<BTreeSet<Ino>>,
 }
 
-impl<L: Layout> Orphans<L> {
-    pub(crate) fn new(core: &Rc<Core>, layout: &Rc<L>, files: &Rc<Files<L>>) -> Rc<Orphans<L>> {
+impl Orphans {
+    pub(crate) fn new(core: &Rc<Core>, layout: &Rc<dyn Layout>, files: &Rc<Files>) -> Rc<Orphans> {
         Rc::new(Orphans {
             core: Rc::clone(core),
             layout: Rc::clone(layout),
@@ -52,7 +52,7 @@ impl<L: Layout> Orphans<L> {
         // after that step does not lose the inode.
         if is_last {
             self.nameless.borrow_mut().insert(inode.ino);
-            self.layout.set_orphan(&self.core, inode, true);
+            self.layout.inode_event(&self.core, InodeEvent::Orphaned(inode));
         }
         self.core.mark_inode_dirty(inode);
     }
@@ -62,7 +62,7 @@ impl<L: Layout> Orphans<L> {
     /// number in the inode or the orphan.
     pub(crate) async fn free_hidden(&self, hidden: &Rc<Inode>) -> Result<()> {
         hidden.d.borrow_mut().nlink = 0;
-        self.layout.set_orphan(&self.core, hidden, true);
+        self.layout.inode_event(&self.core, InodeEvent::Orphaned(hidden));
         self.core.mark_inode_dirty(hidden);
         self.destroy(hidden).await
     }
@@ -167,9 +167,9 @@ impl<L: Layout> Orphans<L> {
             self.files.free_tail(inode, 0).await?;
         }
         self.nameless.borrow_mut().remove(&inode.ino);
-        self.layout.set_orphan(&self.core, inode, false);
-        self.layout.free_inode(&self.core, inode);
-        self.layout.unreserve(&self.core, self.layout.inode_bytes());
+        self.layout.inode_event(&self.core, InodeEvent::Adopted(inode));
+        self.layout.inode_event(&self.core, InodeEvent::Freed(inode));
+        self.layout.release(&self.core, self.core.features.new_inode_bytes);
         Ok(())
     }
 }

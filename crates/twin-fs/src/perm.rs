@@ -195,9 +195,7 @@ pub fn may_make_node(cred: &Cred, mode: u32, rdev: u64) -> Result<u32> {
 pub struct InitialAttrs {
     /// Type and permission bits.
     pub mode: u32,
-    /// Owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
 }
 

@@ -26,15 +26,15 @@ pub struct Region {
 pub enum RegionState {
     /// Nothing, or blocks in it are written in any order.
     #[default]
-    Settled,
+    Idle,
     /// The layout fills it now, from its beginning to its end.
     BeingWritten,
 }
 
 impl SpaceMap {
-    /// A map of settled regions.
-    pub fn settled(kind: &'static str, used: impl Iterator<Item = f64>) -> SpaceMap {
-        let settled = |used| Region { used, state: RegionState::Settled };
-        SpaceMap { kind, regions: used.map(settled).collect() }
+    /// A map of regions none of which is being written.
+    pub fn of(kind: &'static str, used: impl Iterator<Item = f64>) -> SpaceMap {
+        let idle = |used| Region { used, state: RegionState::Idle };
+        SpaceMap { kind, regions: used.map(idle).collect() }
     }
 }

@@ -1,73 +1,125 @@
 //! The volume: operations on top of a layout, and the tasks that write back what they change.
 //!
-//! Contract: [`Volume::execute`] may be called any number of times at once, on one thread. The
-//! layers, each using only those below: operations ([`ops`](crate::ops)), directories
-//! ([`dir`](crate::dir)), inodes without names ([`orphans`](crate::orphans)), file data
-//! ([`data`](crate::data)), the layout, and inodes with what every layer shares ([`Core`]).
+//! Contract: [`Volume`] is the one door to a file system: front ends, simulations and tools hold it, and
+//! none of them is written or compiled once for each layout. [`Volume::execute`] may be called any
+//! number of times at once, on one thread. The layers, each using only those below: operations
+//! ([`ops`](crate::ops)), directories ([`dir`](crate::dir)), inodes without names
+//! ([`orphans`](crate::orphans)), file data ([`data`](crate::data)), the layout, and inodes with what
+//! every layer shares ([`Core`]).
 
+use std::any::Any;
 use std::collections::BTreeSet;
+use std::ops::Deref;
 use std::rc::Rc;
 
 use twin_rt::{BoxFuture, Time};
 
 use crate::core::Core;
-use crate::entrance::{Entrance, Still};
-use crate::layout::{Layout, Picked};
+use crate::dirty_limit::join_nvram;
+use crate::freeze::{FreezeGuard, Freezer};
+use crate::layout::{Layout, Picked, SyncScope};
+use crate::nvram::Nvram;
 use crate::ops::Operations;
-use crate::running::{Execution, Runners};
 use crate::write_back::WriteBack;
-use crate::{FileSystem, FsError, Ino, LookupEntry, Peeked, Reply, Request, Result, Room};
+use crate::{
+    FileSystem, FsError, Ino, LookupEntry, Peeked, Reply, Request, Result, Room, VolumeStat,
+    Written,
+};
 
-/// How often everything is written before operations have to wait for a still volume.
+/// How often everything is written before operations have to wait for a frozen volume.
 const EARLY_SYNCS: u32 = 3;
 /// So few dirty bytes may be written while they wait.
 const LITTLE_DIRTY_BYTES: u64 = 256 << 10;
 
-/// A file system: names and files, over a layout. The layout's `open` makes it.
-pub struct Volume<L: Layout> {
-    /// The parts that all layers share.
-    pub core: Rc<Core>,
-    /// The layout, which decides where blocks and inodes lie.
+/// A counted reference to an open file system: names and files, over a layout.
+#[derive(Clone)]
+pub struct Volume(Rc<Parts>);
+
+/// A volume with the type of its layout, which the layout's `open` returns, for what only that layout
+/// has.
+pub struct VolumeOf<L> {
+    /// The volume, without the type of its layout.
+    pub volume: Volume,
+    /// The layout of the volume.
     pub layout: Rc<L>,
-    ops: Operations<L>,
-    write_back: Rc<WriteBack<L>>,
-    runners: Runners,
-    entrance: Rc<Entrance>,
 }
 
-impl<L: Layout> Volume<L> {
+struct Parts {
+    core: Rc<Core>,
+    layout: Rc<dyn Layout>,
+    ops: Operations,
+    write_back: Rc<WriteBack>,
+    freezer: Rc<Freezer>,
+}
+
+impl<L: Layout> VolumeOf<L> {
     /// A volume over an opened layout. Its flusher and committer are started.
     ///
     /// # Errors
     /// If the settings name a policy that does not exist.
-    pub fn new(core: Rc<Core>, layout: L) -> Result<Rc<Volume<L>>> {
+    pub fn new(core: Rc<Core>, layout: L) -> Result<VolumeOf<L>> {
         let layout = Rc::new(layout);
-        let write_back = WriteBack::start(&core, &layout)?;
-        Ok(Rc::new_cyclic(|this| Volume {
-            ops: Operations::new(&core, &layout),
+        let any = Rc::clone(&layout) as Rc<dyn Layout>;
+        let parts = Parts {
+            ops: Operations::new(&core, &any),
+            write_back: WriteBack::start(&core, &any)?,
             core,
-            layout,
-            write_back,
-            entrance: Rc::default(),
-            runners: Runners::new(this, Volume::run, Volume::close_now),
-        }))
+            layout: any,
+            freezer: Rc::default(),
+        };
+        Ok(VolumeOf { volume: Volume(Rc::new(parts)), layout })
+    }
+}
+
+impl<L> Clone for VolumeOf<L> {
+    fn clone(&self) -> Self {
+        VolumeOf { volume: self.volume.clone(), layout: Rc::clone(&self.layout) }
+    }
+}
+
+impl<L> Deref for VolumeOf<L> {
+    type Target = Volume;
+
+    fn deref(&self) -> &Volume {
+        &self.volume
+    }
+}
+
+impl Volume {
+    /// The parts that all layers of the volume share.
+    pub fn core(&self) -> &Rc<Core> {
+        &self.0.core
+    }
+
+    /// The layout, which decides where blocks and inodes lie.
+    pub fn layout(&self) -> &dyn Layout {
+        &*self.0.layout
+    }
+
+    /// The layout, if it is of this type; for what only one layout has.
+    pub fn layout_as<L: Layout>(&self) -> Option<&L> {
+        (&*self.0.layout as &dyn Any).downcast_ref()
+    }
+
+    /// The figures of the volume, for `statfs`.
+    pub fn stat(&self) -> VolumeStat {
+        self.0.layout.figures(&self.0.core).stat
+    }
+
+    /// What the layout has written since the volume was opened.
+    pub fn written(&self) -> Written {
+        self.0.layout.figures(&self.0.core).written
     }
 
     /// Makes the root directory of a new volume, under the number that was picked for it.
-    ///
-    /// # Errors
-    /// If there is no space.
     pub fn make_root(&self, picked: Picked, mode: u32) -> Result<()> {
-        self.ops.make_root(picked, mode)
+        self.0.ops.make_root(picked, mode)
     }
 
     /// Finishes what a crash interrupted on an inode: frees it if it has no name, otherwise frees
     /// its blocks beyond the end of the file. If there is no room for that it is done later.
-    ///
-    /// # Errors
-    /// If the inode cannot be read or changed.
     pub async fn finish_orphan(&self, ino: Ino) -> Result<()> {
-        self.ops.finish_orphan(ino).await
+        self.0.ops.finish_orphan(ino).await
     }
 
     /// Adds an inode without names to the directory `lost+found` of the root, with a hash sign and
@@ -77,15 +129,12 @@ impl<L: Layout> Volume<L> {
     /// # Errors
     /// `NotFound` if the inode is free or hidden; other errors if there is no space or no root.
     pub async fn reconnect(&self, ino: Ino) -> Result<()> {
-        self.ops.reconnect(ino).await
+        self.0.ops.reconnect(ino).await
     }
 
     /// Calls [`reconnect`](Self::reconnect) for all inodes that a repair found without a name, and
     /// returns how many got one. Unless the repair is `attended`, lack of room for more names is no
     /// error.
-    ///
-    /// # Errors
-    /// As for [`reconnect`](Self::reconnect).
     pub async fn reconnect_all(&self, lost: BTreeSet<Ino>, attended: bool) -> Result<u64> {
         let mut rescued = 0;
         for ino in lost {
@@ -100,9 +149,10 @@ impl<L: Layout> Volume<L> {
         Ok(rescued)
     }
 
-    /// Executes one request.
-    pub(crate) fn execution(&self, request: Request) -> Execution<'_> {
-        Execution::new(&self.runners, request)
+    /// Executes one request. The future is boxed, so that the code of operations, the largest of the
+    /// project, is compiled here and not in every program that uses a volume.
+    pub fn execute(&self, request: Request) -> BoxFuture<'static, Result<Reply>> {
+        Box::pin(Rc::clone(&self.0).run(request))
     }
 
     /// Drops the references of all clients, makes everything durable and ends the tasks.
@@ -110,10 +160,29 @@ impl<L: Layout> Volume<L> {
     /// # Errors
     /// If something could not be written. The volume then needs recovery.
     pub fn close(&self) -> BoxFuture<'static, Result<()>> {
-        self.runners.close()
+        let parts = Rc::clone(&self.0);
+        Box::pin(async move { parts.close().await })
     }
 
-    async fn close_now(self: Rc<Self>) -> Result<()> {
+    /// Makes everything durable and lets no operation run until the result is dropped: meanwhile the
+    /// device holds the state of one instant, which is after all operations that have ended and
+    /// before all that begin later. Operations wait no longer than for those under way and for one
+    /// sync of what became dirty during another; a cleaner may go on. `clock` says since when they
+    /// wait: the time of the run may be coarse.
+    pub fn freeze(&self, clock: Rc<dyn Fn() -> Time>) -> BoxFuture<'static, Result<FreezeGuard>> {
+        let parts = Rc::clone(&self.0);
+        Box::pin(async move { parts.freeze(&*clock).await })
+    }
+
+    /// Lets the volume's dirty data lie in memory that survives a power failure and that other
+    /// volumes use too, instead of memory of its own. Nothing happens if its flush policy uses none.
+    pub fn join_nvram(&self, nvram: &Rc<Nvram>) {
+        join_nvram(&self.0.core, &self.0.layout, nvram);
+    }
+}
+
+impl Parts {
+    async fn close(&self) -> Result<()> {
         // Dropping references frees orphans, which makes blocks dirty, so it comes first. Then the
         // tasks stop, so that they begin no further write-back while the layout closes.
         self.ops.drop_clients().await?;
@@ -121,41 +190,39 @@ impl<L: Layout> Volume<L> {
         if let Some(error) = self.core.poisoned() {
             return Err(error);
         }
-        if self.core.settings.read_only { Ok(()) } else { self.layout.close(&self.core).await }
+        match self.core.settings.read_only {
+            true => Ok(()),
+            false => self.layout.sync(&self.core, SyncScope::Close).await,
+        }
     }
 
-    /// See [`AnyVolume::hold_still`](crate::AnyVolume::hold_still).
-    pub(crate) fn still(&self, clock: Rc<dyn Fn() -> Time>) -> BoxFuture<'static, Result<Still>> {
-        let (core, layout) = (Rc::clone(&self.core), Rc::clone(&self.layout));
-        let entrance = Rc::clone(&self.entrance);
-        Box::pin(async move {
-            let has_writes = !core.settings.read_only;
-            // What is dirty now is written while operations go on, so that little is left to write
-            // while they wait.
-            for _ in 0..EARLY_SYNCS {
-                if has_writes && layout.dirty(&core).bytes > LITTLE_DIRTY_BYTES {
-                    layout.sync(&core).await?;
-                }
+    async fn freeze(&self, clock: &dyn Fn() -> Time) -> Result<FreezeGuard> {
+        let (core, layout) = (&self.core, &self.layout);
+        let has_writes = !core.settings.read_only;
+        // What is dirty now is written while operations go on, so that little is left to write
+        // while they wait.
+        for _ in 0..EARLY_SYNCS {
+            if has_writes && layout.dirty(core).bytes > LITTLE_DIRTY_BYTES {
+                layout.sync(core, SyncScope::Volume).await?;
             }
-            let still = entrance.close(&*clock).await;
-            if has_writes {
-                layout.sync(&core).await?;
-            }
-            Ok(still)
-        })
+        }
+        let guard = self.freezer.freeze(clock).await;
+        if has_writes {
+            layout.sync(core, SyncScope::Volume).await?;
+        }
+        Ok(guard)
     }
 
-    /// Runs one operation and then wakes the tasks that write back what it changed. [`Execution`]
-    /// calls this.
+    /// Runs one operation and then wakes the tasks that write back what it changed.
     async fn run(self: Rc<Self>, request: Request) -> Result<Reply> {
         let is_client_s = request.client != Request::NO_CLIENT;
         let observation = is_client_s.then(|| self.core.observation(&request.op)).flatten();
-        if self.entrance.is_closed() {
-            self.entrance.opened().await;
+        if self.freezer.is_frozen() {
+            self.freezer.thawed().await;
         }
-        let inside = self.entrance.enter();
+        let running = self.freezer.enter();
         let result = self.ops.run(request).await;
-        drop(inside);
+        drop(running);
         self.core.note_operation();
         if let Some(observation) = observation {
             observation.end();
@@ -165,31 +232,31 @@ impl<L: Layout> Volume<L> {
     }
 }
 
-impl<L: Layout> FileSystem for Volume<L> {
+impl FileSystem for Volume {
     fn execute(&self, request: Request) -> impl Future<Output = Result<Reply>> {
-        self.execution(request)
+        Volume::execute(self, request)
     }
 
     fn room(&self) -> Option<Room> {
-        (!self.core.settings.read_only).then(|| self.layout.room(&self.core))
+        (!self.0.core.settings.read_only).then(|| self.0.layout.room(&self.0.core))
     }
 
     fn room_of(&self, ino: Ino) -> Option<u64> {
-        let inode = self.core.cached_inode(ino)?;
+        let inode = self.0.core.cached_inode(ino)?;
         let d = inode.d.borrow();
         Some(d.allocated + d.inline.len() as u64)
     }
 
     fn held(&self) -> Vec<Ino> {
-        self.core.held()
+        self.0.core.held()
     }
 
     fn peek(&self, dir: Ino, name: &[u8]) -> Peeked {
-        self.ops.peek(dir, name)
+        self.0.ops.peek(dir, name)
     }
 
     fn known(&self, ino: Ino) -> Option<LookupEntry> {
-        let inode = self.core.cached_inode(ino)?;
+        let inode = self.0.core.cached_inode(ino)?;
         let generation = inode.d.borrow().generation;
         Some(LookupEntry { attr: inode.attr(), generation })
     }

@@ -7,13 +7,14 @@ use std::rc::Rc;
 
 use twin_cache::Lbn;
 use twin_disk::{Bytes, MemDisk};
-use twin_rt::{ClockOnly, Rt};
+use twin_rt::{BoxFuture, ClockOnly, Rt};
 
 use crate::geometry::{Geometry, Ptr, UNWRITTEN};
 use crate::{
-    Core, Cpu, Data, Dirty, Fallocate, Features, FileSystem, FsError, Ino, Inode, Layout, Need, Op,
-    Peeked, Picked, ROOT_INO, RenameMode, Reply, Request, Result, Room, SetAttr, SetTime, Settings,
-    SpaceMap, Timestamp, Volume, VolumeStat, mode,
+    Admission, AdmissionGuard, Answer, Chosen, Core, Cpu, Data, Dirty, Fallocate, Features,
+    Figures, FileSystem, FsError, Ino, Inode, InodeEvent, Layout, Need, Op, Peeked, Picked,
+    ROOT_INO, RenameMode, Reply, Request, Result, Room, SetAttr, SetTime, Settings, SpaceMap,
+    SyncScope, Timestamp, UpdateOrder, Views, VolumeOf, VolumeStat, mode,
 };
 
 /// The minimal layout. It only picks inode numbers, of which `last` was the latest, and records
@@ -24,45 +25,57 @@ struct InMemory {
     is_full: Cell<bool>,
     /// The next admission fails, and no other.
     refuses_once: Cell<bool>,
+    admission: Admission,
     orphans: RefCell<BTreeSet<Ino>>,
     /// The files that were about to take the names of others.
     replacing: RefCell<Vec<Ino>>,
 }
 
+fn done<'a>() -> BoxFuture<'a, Result<()>> {
+    Box::pin(std::future::ready(Ok(())))
+}
+
 impl Layout for InMemory {
-    type AdmissionGuard = ();
-
-    async fn load_inode(&self, _: &Rc<Core>, _: Ino) -> Result<Rc<Inode>> {
-        Err(FsError::NotFound)
+    fn load_inode<'a>(&'a self, _: &'a Rc<Core>, _: Ino) -> BoxFuture<'a, Result<Rc<Inode>>> {
+        Box::pin(std::future::ready(Err(FsError::NotFound)))
     }
 
-    async fn pick_inode(&self, _: &Rc<Core>, _near: Ino, _mode: u32) -> Result<Picked> {
+    fn pick_inode<'a>(
+        &'a self,
+        _: &'a Rc<Core>,
+        _near: Ino,
+        _mode: u32,
+    ) -> BoxFuture<'a, Result<Picked>> {
         self.last.set(self.last.get() + 1);
-        Ok(Picked { ino: self.last.get(), generation: 1 })
+        Box::pin(std::future::ready(Ok(Picked { ino: self.last.get(), generation: 1 })))
     }
 
-    fn unpick(&self, _: &Core, _: Picked) {}
-
-    fn inode_created(&self, _: &Core, _: &Rc<Inode>) {}
-
-    fn free_inode(&self, core: &Core, inode: &Rc<Inode>) {
-        core.drop_inode(inode);
-    }
-
-    fn set_orphan(&self, _: &Core, inode: &Inode, orphan: bool) {
+    fn inode_event(&self, core: &Core, event: InodeEvent<'_>) {
         let mut orphans = self.orphans.borrow_mut();
-        let _ = if orphan { orphans.insert(inode.ino) } else { orphans.remove(&inode.ino) };
+        match event {
+            InodeEvent::Unpicked(_) | InodeEvent::Created(_) => {}
+            InodeEvent::Orphaned(inode) => drop(orphans.insert(inode.ino)),
+            InodeEvent::Adopted(inode) => drop(orphans.remove(&inode.ino)),
+            InodeEvent::Freed(inode) => core.drop_inode(inode),
+        }
+    }
+
+    fn admit<'a>(
+        &'a self,
+        _: &'a Rc<Core>,
+        bytes: u64,
+        _: Need,
+    ) -> Answer<'a, Result<AdmissionGuard>> {
+        let full = self.is_full.get() || self.refuses_once.take();
+        let admitted = if full { Err(FsError::NoSpace) } else { Ok(self.admission.admit(bytes)) };
+        Answer::ready(admitted)
     }
 
     fn reserve(&self, _: &Core, _bytes: u64) -> Result<()> {
         Ok(())
     }
 
-    fn unreserve(&self, _: &Core, _bytes: u64) {}
-
-    fn inode_bytes(&self) -> u64 {
-        0
-    }
+    fn release(&self, _: &Core, _bytes: u64) {}
 
     fn place(&self, _: &Core, _: &Inode, _: Lbn, _old: Ptr, len: u32) -> Ptr {
         Ptr { addr: UNWRITTEN, len, crc: 0 }
@@ -70,64 +83,62 @@ impl Layout for InMemory {
 
     fn free_block(&self, _: &Core, _: &Inode, _: Ptr, _len: u32) {}
 
-    async fn admit(&self, _: &Rc<Core>, _bytes: u64, _: Need) -> Result<()> {
-        let full = self.is_full.get() || self.refuses_once.take();
-        if full { Err(FsError::NoSpace) } else { Ok(()) }
-    }
-
-    async fn before_replace(&self, _: &Rc<Core>, source: &Rc<Inode>) -> Result<()> {
-        self.replacing.borrow_mut().push(source.ino);
-        Ok(())
-    }
-
-    fn has_dirty(&self, _: &Core) -> bool {
-        false
-    }
-
     fn dirty(&self, _: &Core) -> Dirty {
         Dirty { unit_bytes: 4096, ..Dirty::default() }
     }
 
-    async fn write_back(&self, _: &Rc<Core>) -> Result<()> {
-        Ok(())
+    fn write_back<'a>(
+        &'a self,
+        _: &'a Rc<Core>,
+        _: Option<Vec<Chosen>>,
+    ) -> BoxFuture<'a, Result<()>> {
+        done()
     }
 
-    async fn settle(&self, _: &Rc<Core>, _durable: bool) -> Result<()> {
-        Ok(())
+    fn drain<'a>(&'a self, _: &'a Rc<Core>, _durable: bool) -> BoxFuture<'a, Result<()>> {
+        done()
     }
 
-    async fn fsync(&self, _: &Rc<Core>, _: &Rc<Inode>, _data_only: bool) -> Result<()> {
-        Ok(())
-    }
-
-    async fn sync(&self, _: &Rc<Core>) -> Result<()> {
-        Ok(())
-    }
-
-    async fn close(&self, _: &Rc<Core>) -> Result<()> {
-        Ok(())
+    fn sync<'a>(&'a self, _: &'a Rc<Core>, _: SyncScope<'a>) -> BoxFuture<'a, Result<()>> {
+        done()
     }
 
     fn room(&self, _: &Core) -> Room {
         Room { free_bytes: 1 << 20, limit_bytes: 1 << 20 }
     }
 
-    fn written(&self) -> crate::Written {
-        crate::Written::default()
+    fn figures(&self, _: &Core) -> Figures {
+        let stat = VolumeStat { block_size: 4096, free: 256, ..VolumeStat::default() };
+        Figures { stat, written: crate::Written::default() }
     }
 
     fn space_map(&self, _: &Core) -> SpaceMap {
         SpaceMap::default()
     }
 
-    fn stat(&self, _: &Core) -> VolumeStat {
-        VolumeStat { block_size: 4096, free: 256, ..VolumeStat::default() }
+    fn views(&self) -> Views<'_> {
+        Views { order: Some(self), ..Views::default() }
+    }
+}
+
+impl UpdateOrder for InMemory {
+    fn before_replace<'a>(
+        &'a self,
+        _: &'a Rc<Core>,
+        source: &'a Rc<Inode>,
+    ) -> BoxFuture<'a, Result<()>> {
+        self.replacing.borrow_mut().push(source.ino);
+        done()
+    }
+
+    fn relocate_tail(&self, _: &Core, _: &Inode, _: Lbn, ptr: Ptr) -> Ptr {
+        ptr
     }
 }
 
 struct World {
     rt: Rt,
-    volume: Rc<Volume<InMemory>>,
+    volume: VolumeOf<InMemory>,
     asked: Cell<u64>,
 }
 
@@ -139,12 +150,13 @@ impl World {
     fn with(change: impl FnOnce(Features) -> Features, settings: Settings) -> World {
         let rt = Rt::new(ClockOnly::default(), 1);
         let geometry = Geometry::classic(4096, 1024);
-        let features = change(Features::of(&geometry));
+        let features = Features { new_inode_bytes: 0, ..Features::of(&geometry) };
+        let features = change(features);
         let device = Rc::new(MemDisk::new(1 << 20));
         let core =
             Core::new(rt.clone(), device, Cpu::none(), geometry, features, settings).unwrap();
         let layout = InMemory { last: Cell::new(ROOT_INO), ..InMemory::default() };
-        let volume = Volume::new(core, layout).unwrap();
+        let volume = VolumeOf::new(core, layout).unwrap();
         volume.make_root(Picked { ino: ROOT_INO, generation: 1 }, 0o755).unwrap();
         World { rt, volume, asked: Cell::new(0) }
     }
@@ -250,14 +262,14 @@ fn an_inode_that_there_is_no_room_to_free_is_freed_with_the_next() {
     w.volume.layout.is_full.set(false);
     assert_eq!(w.op(Op::Release { ino: inos[1] }), Ok(Reply::Done));
     assert_eq!(orphans(), 0);
-    assert!(inos.into_iter().all(|ino| w.volume.core.cached_inode(ino).is_none()));
+    assert!(inos.into_iter().all(|ino| w.volume.core().cached_inode(ino).is_none()));
 }
 
 #[test]
 fn a_directory_shows_its_entries_and_no_device_number() {
     let w = World::new(|features| Features { indexed_directories: true, ..features });
     w.create("a");
-    let root = w.volume.core.cached_inode(ROOT_INO).unwrap();
+    let root = w.volume.core().cached_inode(ROOT_INO).unwrap();
     assert_eq!((root.d.borrow().entries, w.attr(ROOT_INO).rdev), (1, 0));
     let name = (*b"dev").into();
     let device = Op::MakeNode { dir: ROOT_INO, name, mode: mode::CHAR | 0o600, rdev: 0x501 };
@@ -271,10 +283,10 @@ fn an_open_whose_truncation_fails_frees_what_it_was_the_last_user_of() {
     let w = World::new(|features| features);
     let ino = w.create("a");
     assert!(w.write(ino, 0, 100).is_ok());
-    let inode = w.volume.core.cached_inode(ino).unwrap();
+    let inode = w.volume.core().cached_inode(ino).unwrap();
     let busy = w.rt.block_on(inode.lock.write()).unwrap();
     let opening = Op::Open { ino, read: false, write: true, truncate: true };
-    let (volume, answer) = (Rc::clone(&w.volume), Rc::new(Cell::new(None)));
+    let (volume, answer) = (w.volume.clone(), Rc::new(Cell::new(None)));
     let slot = Rc::clone(&answer);
     w.rt.spawn("open", async move {
         slot.set(Some(volume.execute(Request::root(1000, opening)).await));
@@ -289,7 +301,7 @@ fn an_open_whose_truncation_fails_frees_what_it_was_the_last_user_of() {
     turns(20);
     assert_eq!(answer.take(), Some(Err(FsError::NoSpace)));
     assert!(w.volume.layout.orphans.borrow().is_empty());
-    assert!(w.volume.core.cached_inode(ino).is_none());
+    assert!(w.volume.core().cached_inode(ino).is_none());
 }
 
 /// One of each operation, on this inode, which is a file, with its place in the list.
@@ -370,7 +382,7 @@ fn place(op: &Op) -> usize {
 fn a_volume_that_has_stopped_refuses_every_operation_that_changes_it_and_makes_none_dirty() {
     let w = World::new(|features| features);
     let ino = w.create("a");
-    w.volume.core.poison(FsError::inconsistent("for this test"));
+    w.volume.core().poison(FsError::inconsistent("for this test"));
     let before = (w.attr(ino), w.attr(ROOT_INO));
     for (nth, op) in every_op(ino).into_iter().enumerate() {
         assert_eq!(place(&op), nth);

@@ -15,7 +15,7 @@ use twin_rt::{Category, Event};
 use crate::Result;
 use crate::core::Core;
 use crate::dirty_limit;
-use crate::layout::Layout;
+use crate::layout::{Layout, SyncScope};
 
 /// How long the flusher waits after a write-back that could write nothing, in nanoseconds.
 const NOTHING_DONE_NS: u64 = 1_000_000;
@@ -24,9 +24,9 @@ const NOTHING_DONE_NS: u64 = 1_000_000;
 const NOTHING_OF_SOME_DONE_NS: u64 = 100_000_000;
 
 /// The flusher and the committer of a volume. See the module.
-pub(crate) struct WriteBack<L> {
+pub(crate) struct WriteBack {
     core: Rc<Core>,
-    layout: Rc<L>,
+    layout: Rc<dyn Layout>,
     closing: Cell<bool>,
     flusher_waits: Cell<bool>,
     /// The value of [`Core::changes`] up to which all changes are durable.
@@ -35,9 +35,9 @@ pub(crate) struct WriteBack<L> {
     wake_committer: Event,
 }
 
-impl<L: Layout> WriteBack<L> {
+impl WriteBack {
     /// Starts the tasks, unless the volume is read-only.
-    pub(crate) fn start(core: &Rc<Core>, layout: &Rc<L>) -> Result<Rc<WriteBack<L>>> {
+    pub(crate) fn start(core: &Rc<Core>, layout: &Rc<dyn Layout>) -> Result<Rc<WriteBack>> {
         let settings = &core.settings;
         let this = Rc::new(WriteBack {
             core: Rc::clone(core),
@@ -65,7 +65,7 @@ impl<L: Layout> WriteBack<L> {
 
     /// Called after every operation: wakes the tasks that wait if the operation left work for them.
     pub(crate) fn wake(&self) {
-        if self.flusher_waits.get() && self.layout.has_dirty(&self.core) {
+        if self.flusher_waits.get() && self.layout.dirty(&self.core).wakes_flusher {
             self.core.flushing().wake_flusher().notify();
         }
         if self.committer_waits.get() && self.core.changes() != self.committed.get() {
@@ -129,7 +129,7 @@ impl<L: Layout> WriteBack<L> {
         let began = core.rt.now();
         core.rt.log(Category::Flush, "begins", || [("dirty_bytes", state.dirty_bytes)]);
         let written = match dirty_limit::write(core, &*self.layout, which).await {
-            Ok(()) if core.settings.durable_flush => self.layout.settle(core, true).await,
+            Ok(()) if core.settings.durable_flush => self.layout.drain(core, true).await,
             written => written,
         };
         if let Err(error) = written {
@@ -175,8 +175,8 @@ impl<L: Layout> WriteBack<L> {
         }
         let this = Rc::clone(self);
         core.rt.spawn("room", async move {
-            let settled = dirty_limit::let_go(&this.core, &*this.layout, sent).await;
-            if let Err(error) = settled {
+            let drained = dirty_limit::let_go(&this.core, &*this.layout, sent).await;
+            if let Err(error) = drained {
                 this.core.poison(error);
             }
             this.core.flushing().end_round(true);
@@ -206,8 +206,8 @@ impl<L: Layout> WriteBack<L> {
             // Changes made during the write may miss it, so only those counted before it are
             // durable afterwards.
             let changes = core.changes();
-            let written = match self.layout.write_back(core).await {
-                Ok(()) => self.layout.sync(core).await,
+            let written = match self.layout.write_back(core, None).await {
+                Ok(()) => self.layout.sync(core, SyncScope::Volume).await,
                 failed => failed,
             };
             if let Err(error) = written {

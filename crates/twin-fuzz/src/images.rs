@@ -11,7 +11,7 @@ use twin_ffs::format::Superblock;
 use twin_fs::dump::{self, Column, Fields, OF_FILES, Problem, Sink, StructureArgument, Value};
 use twin_fs::{
     CheckReport, CheckRequest, Cpu, Data, FileSystem, FsError, Identity, Ino, LayoutKind, Op,
-    OpenVolume, ROOT_INO, Reply, Request, SetAttr, Settings,
+    ROOT_INO, Reply, Request, SetAttr, Settings, Volume,
 };
 use twin_lfs::format::Summary;
 use twin_rt::{ClockOnly, Rt};
@@ -250,7 +250,7 @@ fn check_and_repair(kind: &dyn LayoutKind, image: Vec<u8>) {
 /// Someone who uses a volume.
 struct Client<'a> {
     rt: &'a Rt,
-    volume: &'a OpenVolume,
+    volume: &'a Volume,
     id: u64,
 }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use twin_disk::{Bytes, MemDisk};
-use twin_fs::OpenVolume;
+use twin_fs::Volume;
 use twin_nfs::rpc::{self, Caller};
 use twin_nfs::xdr::Writer;
 use twin_nfs::{Export, Keys, Limits, Peer, Records, Rules, Served, Server, proc};
@@ -32,7 +32,7 @@ pub(crate) const CALLS: Target = Target {
 /// So many calls of one input are executed.
 const CALLS_MAX: usize = 60;
 
-fn server(volume: &OpenVolume) -> Server<OpenVolume> {
+fn server(volume: &Volume) -> Server<Volume> {
     let fs = Rc::new(volume.clone());
     let served = Served::new(fs, Keys::of([1; 16]), Limits::default(), || 0);
     let export = |path: &str, below: Vec<Box<[u8]>>| Export {
@@ -46,7 +46,7 @@ fn server(volume: &OpenVolume) -> Server<OpenVolume> {
 }
 
 /// Closes the volume, which must be sound.
-fn close(rt: &Rt, which: u8, (volume, disk): (OpenVolume, Rc<MemDisk>)) {
+fn close(rt: &Rt, which: u8, (volume, disk): (Volume, Rc<MemDisk>)) {
     assert_eq!(rt.block_on(volume.close()).unwrap(), Ok(()));
     packets::check(rt, which, disk);
     // Tasks and what they hold would stay in memory otherwise.

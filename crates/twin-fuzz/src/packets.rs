@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use twin_disk::MemDisk;
-use twin_fs::{CheckRequest, Cpu, Cred, FileSystem, Identity, OpenVolume, Request, Settings};
+use twin_fs::{CheckRequest, Cpu, Cred, Identity, Request, Settings, Volume};
 use twin_host::fuse;
 use twin_lab::layouts::LAYOUTS;
 use twin_rt::{ClockOnly, Rt};
@@ -99,12 +99,12 @@ fn is_damage(error: &twin_fs::FsError) -> bool {
 }
 
 /// An empty volume in memory.
-pub(crate) fn volume(rt: &Rt, which: u8) -> OpenVolume {
+pub(crate) fn volume(rt: &Rt, which: u8) -> Volume {
     volume_on_disk(rt, which).0
 }
 
 /// An empty volume in memory, and its disk. Made once for each layout, then copied.
-pub(crate) fn volume_on_disk(rt: &Rt, which: u8) -> (OpenVolume, Rc<MemDisk>) {
+pub(crate) fn volume_on_disk(rt: &Rt, which: u8) -> (Volume, Rc<MemDisk>) {
     thread_local! {
         static IMAGES: Vec<Vec<u8>> = LAYOUTS.iter().map(|kind| image(&*kind.config())).collect();
     }

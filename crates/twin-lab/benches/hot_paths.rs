@@ -12,9 +12,7 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, MemDisk, Origin};
-use twin_fs::{
-    Cpu, Data, FileSystem, Identity, Ino, Op, OpenVolume, ROOT_INO, Reply, Request, Settings,
-};
+use twin_fs::{Cpu, Data, Identity, Ino, Op, ROOT_INO, Reply, Request, Settings, Volume};
 use twin_lab::layouts::layout;
 use twin_rt::{ClockOnly, Rt};
 use twin_sim::{SimDisk, model, queue};
@@ -65,7 +63,7 @@ fn measure(mut path: Box<dyn FnMut()>) -> (f64, f64) {
 /// A volume in memory with a client.
 struct Client {
     rt: Rt,
-    volume: OpenVolume,
+    volume: Volume,
     id: u64,
 }
 

@@ -1,7 +1,7 @@
 //! The figures that a run measured. The names of the fields are those of the JSON output.
 
 use serde::Serialize;
-use twin_fs::{OpenVolume, StreamCounts, write_cost};
+use twin_fs::{StreamCounts, Volume, write_cost};
 use twin_sim::bus::{BusStats, Phase};
 use twin_sim::model::Wear;
 use twin_trace::Histogram;
@@ -141,7 +141,7 @@ pub struct LogFigures {
 
 impl LogFigures {
     /// The writes of a volume since it was opened.
-    pub fn of(volume: &OpenVolume) -> LogFigures {
+    pub fn of(volume: &Volume) -> LogFigures {
         let written = volume.written();
         LogFigures {
             write_cost: None,
@@ -251,7 +251,7 @@ pub struct SpaceFigures {
 
 impl SpaceFigures {
     /// The room on a volume now; what was in use before is not known.
-    pub(crate) fn of(volume: &OpenVolume) -> SpaceFigures {
+    pub(crate) fn of(volume: &Volume) -> SpaceFigures {
         let stat = volume.stat();
         let block = u64::from(stat.block_size);
         let used_bytes = stat.blocks.saturating_sub(stat.free) * block;

@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use twin_fs::{FsError, OpenVolume, Request};
+use twin_fs::{FsError, Request, Volume};
 use twin_rt::Rt;
 
 /// The requests that have arrived, and whether more will come.
@@ -53,7 +53,7 @@ impl FrontEnd {
     ///
     /// # Errors
     /// Those of closing.
-    pub async fn serve(self: Rc<Self>, rt: Rt, volume: OpenVolume) -> Result<(), FsError> {
+    pub async fn serve(self: Rc<Self>, rt: Rt, volume: Volume) -> Result<(), FsError> {
         std::future::poll_fn(|cx| {
             while let Some(request) = self.next() {
                 let (volume, front_end) = (volume.clone(), Rc::clone(&self));

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use twin_disk::{BlockDevice, Recorded};
-use twin_fs::{Cpu, Identity, OpenVolume, Opened};
+use twin_fs::{Cpu, Identity, Opened, Volume};
 use twin_rt::{ClockOnly, Rt};
 use twin_sim::{Builder, HostAdapter, SimDisk, cpu, model};
 
@@ -105,7 +105,7 @@ pub trait OnVolume {
         self,
         rt: &Rt,
         disk: &SimDisk,
-        volume: &OpenVolume,
+        volume: &Volume,
     ) -> impl Future<Output = Result<Self::Output, SimulateError>>;
 }
 

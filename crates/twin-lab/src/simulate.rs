@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use crate::asked::{Asked, Requests};
 use twin_cache::CacheStats;
-use twin_fs::{FileSystem, FsError, OpenVolume, write_cost};
+use twin_fs::{FileSystem, FsError, Volume, write_cost};
 use twin_rt::{ClockOnly, Nanos, Rt, Time};
 use twin_sim::bus::{Bus, Span};
 use twin_sim::fuse::{Fuse, FuseCosts};
@@ -191,7 +191,7 @@ fn behind_front_end(
 enum Between<'a> {
     Nothing,
     /// The kernel of a mount.
-    Kernel(&'a Kernel<Fuse<Asked<OpenVolume>>>, Requests),
+    Kernel(&'a Kernel<Fuse<Asked<Volume>>>, Requests),
     /// Clients of a server.
     Machines(&'a Machines),
 }
@@ -199,12 +199,7 @@ enum Between<'a> {
 impl OnVolume for Replay<'_> {
     type Output = Figures;
 
-    async fn run(
-        self,
-        rt: &Rt,
-        disk: &SimDisk,
-        volume: &OpenVolume,
-    ) -> Result<Figures, SimulateError> {
+    async fn run(self, rt: &Rt, disk: &SimDisk, volume: &Volume) -> Result<Figures, SimulateError> {
         let fuse = self.fuse.filter(|_| !self.given.planted().is(PlantedFault::FuseLeftOut));
         if let Some(remote) = &self.given.config.remote {
             let machines = Machines::start(rt, remote, volume).await?;
@@ -237,7 +232,7 @@ impl Replay<'_> {
         self,
         rt: &Rt,
         disk: &SimDisk,
-        volume: &OpenVolume,
+        volume: &Volume,
         fs: &impl FileSystem,
         between: Between<'_>,
     ) -> Result<Figures, SimulateError> {
@@ -317,7 +312,7 @@ struct Before {
 
 impl Before {
     /// What has been done by now.
-    fn of(disk: &SimDisk, volume: &OpenVolume) -> Before {
+    fn of(disk: &SimDisk, volume: &Volume) -> Before {
         let core = volume.core();
         Before {
             log: LogFigures::of(volume),
@@ -396,7 +391,7 @@ pub(crate) fn sync_request() -> twin_fs::Request {
 fn figures(
     rt: &Rt,
     config: &Config,
-    volume: &OpenVolume,
+    volume: &Volume,
     report: &Report,
     disk: &SimDisk,
     before: &Before,

@@ -4,7 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use twin_clean::inputs::{SegmentInfo, SegmentState};
-use twin_fs::{OpenVolume, SegmentPhase, SegmentStatus, write_cost};
+use twin_fs::{SegmentPhase, SegmentStatus, Volume, write_cost};
 
 use crate::segment_map::{Look, map};
 
@@ -59,8 +59,8 @@ pub struct Status {
 
 impl Status {
     /// The status of the log of an open volume; `None` if it has no log.
-    pub fn of(volume: &OpenVolume) -> Option<Status> {
-        let log = volume.log_status()?;
+    pub fn of(volume: &Volume) -> Option<Status> {
+        let log = volume.layout().views().log?.status(volume.core());
         let core = volume.core();
         let segment = |segment: &SegmentStatus| {
             let state = match segment.phase {

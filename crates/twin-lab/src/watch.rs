@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use twin_fs::{OpenVolume, SpaceMap};
+use twin_fs::{SpaceMap, Volume};
 use twin_rt::{ClockOnly, Driver, Nanos, Order, Rt, Time};
 use twin_sim::bus::Span;
 use twin_sim::{Served, SimDisk};
@@ -31,7 +31,7 @@ pub trait World {
     /// The segment that contains a byte of the device, and the position in it.
     fn segment_at(&self, byte: u64) -> Option<(u32, u64)>;
     /// The volume and its disk, if this is a running simulation.
-    fn inside(&self) -> Option<(&OpenVolume, &SimDisk)> {
+    fn inside(&self) -> Option<(&Volume, &SimDisk)> {
         None
     }
 }
@@ -93,7 +93,7 @@ impl WatchedRun {
     }
 
     /// The watch begins.
-    pub fn begin(&self, disk: &SimDisk, volume: &OpenVolume) {
+    pub fn begin(&self, disk: &SimDisk, volume: &Volume) {
         let world: Rc<dyn World> = Rc::new(Watched::since_now(disk, volume));
         self.0.watcher.borrow_mut().begin(&*world);
         *self.0.world.borrow_mut() = Some(world);
@@ -172,20 +172,20 @@ impl Driver for WatchedClock {
 }
 
 struct Watched {
-    volume: OpenVolume,
+    volume: Volume,
     disk: SimDisk,
     /// All sums when the watch began.
     before: Moment,
 }
 
 impl Watched {
-    fn since_now(disk: &SimDisk, volume: &OpenVolume) -> Watched {
+    fn since_now(disk: &SimDisk, volume: &Volume) -> Watched {
         Watched { volume: volume.clone(), disk: disk.clone(), before: total(volume) }
     }
 }
 
 /// The sums since the volume was opened.
-fn total(volume: &OpenVolume) -> Moment {
+fn total(volume: &Volume) -> Moment {
     let core = volume.core();
     let cache = core.cache.stats();
     Moment {
@@ -214,7 +214,7 @@ impl World for Watched {
     }
 
     fn space_map(&self) -> SpaceMap {
-        self.volume.space_map()
+        self.volume.layout().space_map(self.volume.core())
     }
 
     fn status(&self) -> Option<Status> {
@@ -222,10 +222,10 @@ impl World for Watched {
     }
 
     fn segment_at(&self, byte: u64) -> Option<(u32, u64)> {
-        self.volume.segment_at(byte)
+        self.volume.layout().views().log?.segment_at(byte)
     }
 
-    fn inside(&self) -> Option<(&OpenVolume, &SimDisk)> {
+    fn inside(&self) -> Option<(&Volume, &SimDisk)> {
         Some((&self.volume, &self.disk))
     }
 }

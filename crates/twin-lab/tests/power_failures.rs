@@ -12,8 +12,8 @@ use std::rc::Rc;
 
 use twin_disk::{BlockDevice, Bytes};
 use twin_fs::{
-    CheckRequest, Cpu, Data, FileSystem, FsError, Identity, Ino, LayoutKind, Name, Op, OpenVolume,
-    ROOT_INO, RenameMode, Reply, Request, Settings,
+    CheckRequest, Cpu, Data, FsError, Identity, Ino, LayoutKind, Name, Op, ROOT_INO, RenameMode,
+    Reply, Request, Settings, Volume,
 };
 use twin_lab::layouts::LAYOUTS;
 use twin_rt::{ClockOnly, MILLIS, Rng, Rt};
@@ -55,7 +55,7 @@ fn data(bytes: &[u8]) -> Data {
 
 /// A client that syncs new files and, between, changes others in any way.
 struct Client {
-    volume: OpenVolume,
+    volume: Volume,
     seed: u64,
     rng: Rng,
     synced: Synced,

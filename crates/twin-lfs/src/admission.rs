@@ -6,6 +6,7 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
+use twin_fs::AdmissionGuard;
 use twin_rt::{Nanos, SECS};
 
 /// Number of rounds of the cleaner without gain after which an operation that waits for room gets
@@ -54,23 +55,11 @@ impl AdmissionWait {
     }
 }
 
-/// Held while an admitted operation runs: the bytes that it may make dirty.
-pub struct AdmissionGuard {
-    bytes: u64,
-    admitted_bytes: Rc<Cell<u64>>,
-}
-
-impl Drop for AdmissionGuard {
-    fn drop(&mut self) {
-        self.admitted_bytes.set(self.admitted_bytes.get() - self.bytes);
-    }
-}
-
 /// The operations that are admitted, and those that wait.
 #[derive(Default)]
 pub(crate) struct Admission {
     /// Bytes that admitted operations may still make dirty.
-    admitted_bytes: Rc<Cell<u64>>,
+    bytes: twin_fs::Admission,
     /// Operations admitted so far.
     admitted: Cell<u64>,
     /// Operations that wait for clean segments.
@@ -92,13 +81,12 @@ impl Admission {
     /// Admits an operation that makes up to `bytes` dirty.
     pub(crate) fn admit(&self, bytes: u64) -> AdmissionGuard {
         self.admitted.set(self.admitted.get() + 1);
-        self.admitted_bytes.set(self.admitted_bytes.get() + bytes);
-        AdmissionGuard { bytes, admitted_bytes: Rc::clone(&self.admitted_bytes) }
+        self.bytes.admit(bytes)
     }
 
     /// Bytes that admitted operations may still make dirty.
     pub(crate) fn admitted_bytes(&self) -> u64 {
-        self.admitted_bytes.get()
+        self.bytes.admitted_bytes()
     }
 
     /// Operations admitted so far.
@@ -117,7 +105,7 @@ impl Admission {
         self.waiting.get() > 0
     }
 
-    /// Notes that an operation got ENOSPC, with so many live bytes.
+    /// Notes that an operation got ENOSPC, and how many bytes were live then.
     pub(crate) fn note_refused(&self, live_bytes: u64) {
         self.refused_at.set(Some(live_bytes));
     }

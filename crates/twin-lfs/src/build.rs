@@ -130,7 +130,7 @@ impl Lfs {
         for item in items.iter() {
             if let LogItem::Inodes(inodes) = item {
                 for anchor in inodes.iter().filter_map(|i| InodeState::of(i).map_block()) {
-                    self.dirty_ifile_block(core, &anchor);
+                    self.ifile.mark_dirty(core, &anchor);
                 }
             }
         }
@@ -139,10 +139,10 @@ impl Lfs {
             self.touched_table_blocks(core, items, &mut table);
             let mut grew = false;
             for lbn in table {
-                if let Some(frame) = core.cache.peek(&self.ifile.frames, lbn as Lbn)
+                if let Some(frame) = core.cache.peek(&self.ifile.inode.frames, lbn as Lbn)
                     && !frame.is_dirty()
                 {
-                    self.dirty_ifile_block(core, &frame);
+                    self.ifile.mark_dirty(core, &frame);
                     grew = true;
                 }
             }
@@ -150,7 +150,7 @@ impl Lfs {
                 break;
             }
         }
-        self.collect_blocks(core, &self.ifile, true, &|_, _| true, items);
+        self.collect_blocks(core, &self.ifile.inode, true, &|_, _| true, items);
     }
 
     /// Blocks of the usage table that a log write with these items and the dirty ifile changes.
@@ -178,9 +178,9 @@ impl Lfs {
                 LogItem::RawInodes(_) | LogItem::Freed { .. } => {}
             }
         }
-        for frame in self.ifile.frames.dirty_frames() {
+        for frame in self.ifile.inode.frames.dirty_frames() {
             bytes += u64::from(self.sb.geometry.block_size);
-            old_block(&self.ifile, frame.lbn());
+            old_block(&self.ifile.inode, frame.lbn());
         }
         for item in items {
             if let LogItem::Inodes(inodes) = item {
@@ -205,7 +205,7 @@ impl Lfs {
     }
 
     fn current_entry(&self, inode: &Inode) -> Option<ImapEntry> {
-        InodeState::of(inode).map_block().as_ref().map(|anchor| self.entry_in(anchor, inode.ino))
+        InodeState::of(inode).map_block().as_ref().map(|anchor| self.ifile.entry(anchor, inode.ino))
     }
 
     /// Builds a log write of the items, each in the stream that the placement policy chooses. Gives
@@ -401,7 +401,7 @@ impl Lfs {
     ) {
         let now = placed.history.written.unwrap_or(core.rt.now());
         let Some(anchor) = anchor else { panic!("inode {ino} has no map block") };
-        let ImapEntry::Used { at: old, crc, generation, orphan } = self.entry_in(&anchor, ino)
+        let ImapEntry::Used { at: old, crc, generation, orphan } = self.ifile.entry(&anchor, ino)
         else {
             panic!("inode {ino} is written but free")
         };
@@ -412,7 +412,7 @@ impl Lfs {
         }
         self.usage.block_lives(byte, size as u32, now, Some(&placed.history));
         let entry = ImapEntry::Used { at: byte / size, crc, generation, orphan };
-        self.set_entry(core, &anchor, ino, entry);
+        self.ifile.set_entry(core, &anchor, ino, entry);
     }
 
     /// Takes an item's content and puts its checksum into its parent.
@@ -508,9 +508,15 @@ impl Lfs {
             let crc = if wide { crc32c::crc32c(&raw) } else { 0 };
             infos.push(InodeInfo { ino: if wide { ino } else { 0 }, crc });
             if let Some(anchor) = anchor
-                && let ImapEntry::Used { at, generation, orphan, .. } = self.entry_in(&anchor, ino)
+                && let ImapEntry::Used { at, generation, orphan, .. } =
+                    self.ifile.entry(&anchor, ino)
             {
-                self.set_entry(core, &anchor, ino, ImapEntry::Used { at, crc, generation, orphan });
+                self.ifile.set_entry(
+                    core,
+                    &anchor,
+                    ino,
+                    ImapEntry::Used { at, crc, generation, orphan },
+                );
             }
         }
         let block = Block::Bytes(buf.freeze());

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use twin_fs::{Ino, Inode};
 use twin_rt::Time;
 
-/// See the module.
+/// When the last checkpoint was made, and what waits for the next one.
 pub(crate) struct Checkpoints {
     /// The number of the last one.
     number: Cell<u64>,
@@ -39,7 +39,7 @@ impl Checkpoints {
         self.number.get()
     }
 
-    /// Notes that a log write took so many bytes.
+    /// Notes the bytes of a log write.
     pub(crate) fn note_written(&self, bytes: u64) {
         self.since_bytes.set(self.since_bytes.get() + bytes);
     }

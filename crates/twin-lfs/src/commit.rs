@@ -85,9 +85,11 @@ impl Lfs {
         });
     }
 
-    /// The log as memory has it: the log writes that are not known to be durable, and one of all that is
-    /// dirty. Nothing is sent to the device.
-    pub(crate) fn log_in_memory(&self, core: &Rc<Core>) -> Result<Vec<Io>> {
+    /// What memory that survives a power failure holds at this instant, as writes that are applied to
+    /// the device, in order, before recovery opens the volume: the log writes that are not known to be
+    /// durable, and one of all that is dirty. It takes dirty data as write-back does and sends nothing,
+    /// so the volume must not be used afterwards.
+    pub fn preserve(&self, core: &Rc<Core>) -> Result<Vec<Io>> {
         let mut ios = self.progress.kept();
         let items = self.snapshot(core, false);
         let log_write = self.build(core, items, 0, Origin::WriteBack)?;
@@ -208,7 +210,7 @@ impl Lfs {
             orphans: self.numbers.orphans().len() as u64,
             heads: self.position.heads(),
             picked,
-            ifile: self.ifile.d.borrow().clone(),
+            ifile: self.ifile.inode.d.borrow().clone(),
         };
         (checkpoint, self.usage.with(SegmentTable::empty))
     }

@@ -29,7 +29,7 @@ impl Lfs {
             }
             Holder::Inode => {
                 let map_block = InodeState::of(inode).map_block()?;
-                match self.entry_in(&map_block, inode.ino) {
+                match self.ifile.entry(&map_block, inode.ino) {
                     ImapEntry::Used { at, crc, .. } if at != 0 && !inode.is_dirty() => {
                         Some(HolderVersion { at, crc })
                     }

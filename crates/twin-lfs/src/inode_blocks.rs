@@ -13,7 +13,7 @@ use twin_disk::{Block, Bytes, gather};
 /// Number of units that are kept after they were read.
 const KEPT: usize = 32;
 
-/// See the module.
+/// Inode blocks on their way to the device, and those read lately.
 pub(crate) struct InodeBlocks {
     /// The unit in which inode blocks are read, in bytes: a block.
     unit: u64,
@@ -25,7 +25,7 @@ pub(crate) struct InodeBlocks {
 }
 
 impl InodeBlocks {
-    /// Without blocks; inode blocks will be read in units of so many bytes.
+    /// An empty cache, which reads inode blocks in units of this many bytes.
     pub(crate) fn new(unit: u64) -> InodeBlocks {
         let (under_way, kept) = (RefCell::default(), RefCell::default());
         InodeBlocks { unit, under_way, kept, writes: Cell::new(0) }

@@ -1,14 +1,13 @@
 //! The inode map: from inode numbers to inodes, and the list of free numbers.
 //!
-//! Map blocks are blocks of the ifile and go through the cache. An inode in memory holds its map
-//! block (its anchor), so that its entry can be changed without waiting.
+//! Contract: entries lie in blocks of the [ifile](crate::ifile); which numbers are free and picked is in
+//! [`inode_numbers`](crate::inode_numbers). Here an inode is found by its entry, and a number is picked.
 
 use std::rc::Rc;
 
-use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Buf, Class, Io, Origin, gather};
 use twin_fs::dinode::Dinode;
-use twin_fs::{Core, FsError, Ino, Inode, Picked, Result, dirty_parents};
+use twin_fs::{Core, FsError, Ino, Inode, Picked, Result};
 
 use crate::format::HolderVersion;
 use crate::format::IFILE_INO;
@@ -18,66 +17,14 @@ use crate::inode_state::InodeState;
 use crate::lfs::Lfs;
 
 impl Lfs {
-    pub(crate) fn imap_per_block(&self) -> u64 {
-        u64::from(self.sb.geometry.block_size) / IMAP_ENTRY_BYTES as u64
-    }
-
-    /// The ifile's block with the entry of an inode number.
-    pub(crate) fn imap_lbn(&self, ino: Ino) -> u64 {
-        self.sb.usage_blocks() + ino / self.imap_per_block()
-    }
-
-    /// Inode numbers that the map has entries for.
-    pub(crate) fn imap_len(&self) -> u64 {
-        let blocks = self.sb.geometry.blocks_for(self.ifile.d.borrow().size);
-        blocks.saturating_sub(self.sb.usage_blocks()) * self.imap_per_block()
-    }
-
-    /// An entry, in its map block.
-    pub(crate) fn entry_in(&self, frame: &Frame, ino: Ino) -> ImapEntry {
-        let at = (ino % self.imap_per_block()) as usize * IMAP_ENTRY_BYTES;
-        frame.with(|block| match block {
-            Block::Bytes(bytes) => ImapEntry::decode(&bytes[at..at + IMAP_ENTRY_BYTES]),
-            _ => ImapEntry::Free { next: 0, generation: 0 },
-        })
-    }
-
-    /// Changes an entry in its map block, which is in memory.
-    pub(crate) fn set_entry(&self, core: &Core, frame: &Rc<Frame>, ino: Ino, entry: ImapEntry) {
-        let at = (ino % self.imap_per_block()) as usize * IMAP_ENTRY_BYTES;
-        frame.change(|block| entry.encode(&mut block.bytes_mut()[at..at + IMAP_ENTRY_BYTES]));
-        self.dirty_ifile_block(core, frame);
-    }
-
-    /// Marks a block of the ifile dirty, and its indirect blocks, which are always in memory.
-    pub(crate) fn dirty_ifile_block(&self, core: &Core, frame: &Rc<Frame>) {
-        if core.cache.mark_dirty(&self.ifile.frames, frame) {
-            dirty_parents(core, &self.ifile, frame.lbn());
-            // The ifile's inode is written with every checkpoint, and only then.
-            core.mark_inode_clean(&self.ifile);
-        }
-    }
-
-    /// The map block of an inode number.
-    pub(crate) async fn imap_block(&self, core: &Core, ino: Ino) -> Result<Rc<Frame>> {
-        let lbn = self.imap_lbn(ino);
-        if ino >= self.imap_len() {
-            return Err(FsError::NotFound);
-        }
-        let frame = core.block(&self.ifile, lbn as Lbn, Origin::User).await?;
-        frame.ok_or_else(|| {
-            FsError::inconsistent(format!("the inode map has a hole at block {lbn}"))
-        })
-    }
-
     /// Reads an inode that is not in memory.
     pub(crate) async fn read_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>> {
         if ino <= IFILE_INO {
             return Err(FsError::NotFound);
         }
         loop {
-            let anchor = self.imap_block(core, ino).await?;
-            let entry = self.entry_in(&anchor, ino);
+            let anchor = self.ifile.map_block(core, ino).await?;
+            let entry = self.ifile.entry(&anchor, ino);
             let ImapEntry::Used { at, crc, generation, .. } = entry else {
                 return Err(FsError::NotFound);
             };
@@ -91,7 +38,7 @@ impl Lfs {
             // Whatever the map says becomes a place, which is looked at when it is read.
             let byte = at.saturating_mul(self.sb.geometry.inode_size.into());
             let d = self.read_dinode(core, byte, crc).await;
-            if self.entry_in(&anchor, ino) != entry {
+            if self.ifile.entry(&anchor, ino) != entry {
                 // It moved while it was read; what was read may be anything.
                 continue;
             }
@@ -153,15 +100,15 @@ impl Lfs {
                 self.extend_imap(core)?;
                 continue;
             }
-            let frame = self.imap_block(core, head).await?;
+            let frame = self.ifile.map_block(core, head).await?;
             if self.numbers.free_head() != head {
                 continue;
             }
-            let ImapEntry::Free { next, generation } = self.entry_in(&frame, head) else {
+            let ImapEntry::Free { next, generation } = self.ifile.entry(&frame, head) else {
                 let what = format!("inode {head} is on the free list but in use");
                 return Err(FsError::inconsistent(what));
             };
-            if next >= self.imap_len() {
+            if next >= self.ifile.map_len() {
                 let what = format!("the free list leads from {head} to inode {next}, past the map");
                 return Err(FsError::inconsistent(what));
             }
@@ -175,67 +122,32 @@ impl Lfs {
         let Some(frame) = self.numbers.take_picked(picked.ino) else { return };
         let next = self.numbers.put_back(picked.ino);
         let entry = ImapEntry::Free { next, generation: picked.generation };
-        self.set_entry(core, &frame, picked.ino, entry);
+        self.ifile.set_entry(core, &frame, picked.ino, entry);
     }
 
     /// Adds a block of free numbers to the map.
     fn extend_imap(&self, core: &Rc<Core>) -> Result<()> {
         let block = u64::from(self.sb.geometry.block_size);
-        let lbn = self.sb.geometry.blocks_for(self.ifile.d.borrow().size);
+        let lbn = self.sb.geometry.blocks_for(self.ifile.inode.d.borrow().size);
         // The block, and as many indirect blocks as could be missing.
         let most = block * (1 + self.sb.geometry.levels as u64);
         self.reservations.reserve(most).map_err(|_| FsError::NoInodes)?;
-        let before = self.ifile.d.borrow().allocated;
-        let first = (lbn - self.sb.usage_blocks()) * self.imap_per_block();
+        let before = self.ifile.inode.d.borrow().allocated;
+        let first = (lbn - self.sb.usage_blocks()) * self.ifile.numbers_per_block();
         let mut buf = Buf::zeroed(block as usize);
         // Numbers 0 to 2 are never free: none, the ifile, the root.
-        let numbers: Vec<Ino> = (first..first + self.imap_per_block()).filter(|&i| i > 2).collect();
+        let numbers: Vec<Ino> =
+            (first..first + self.ifile.numbers_per_block()).filter(|&i| i > 2).collect();
         for (i, &ino) in numbers.iter().enumerate() {
             let next = numbers.get(i + 1).copied().unwrap_or(0);
             let at = (ino - first) as usize * IMAP_ENTRY_BYTES;
             let entry = ImapEntry::Free { next, generation: 0 };
             entry.encode(&mut buf[at..at + IMAP_ENTRY_BYTES]);
         }
-        self.add_ifile_block(core, lbn, Block::Bytes(buf.freeze()));
-        let taken = self.ifile.d.borrow().allocated - before;
-        self.reservations.release(most - taken);
+        self.ifile.append(core, lbn, Block::Bytes(buf.freeze()));
+        let taken = self.ifile.inode.d.borrow().allocated - before;
+        self.reservations.release(most - taken)?;
         self.numbers.extend_list(numbers[0], numbers.len() as u64);
         Ok(())
-    }
-
-    /// Appends a block to the ifile. The space is reserved.
-    pub(crate) fn add_ifile_block(&self, core: &Core, lbn: u64, content: Block) -> Rc<Frame> {
-        let geometry = &self.sb.geometry;
-        self.make_ifile_parents(core, lbn as Lbn);
-        let frame = core.cache.insert(&self.ifile.frames, lbn as Lbn, Some(content));
-        let unwritten = twin_fs::geometry::Ptr {
-            addr: twin_fs::geometry::UNWRITTEN,
-            len: geometry.block_size,
-            crc: 0,
-        };
-        core.set_ptr(&self.ifile, lbn as Lbn, unwritten);
-        {
-            let mut d = self.ifile.d.borrow_mut();
-            d.allocated += u64::from(geometry.block_size);
-            d.size = (lbn + 1) * u64::from(geometry.block_size);
-        }
-        self.dirty_ifile_block(core, &frame);
-        frame
-    }
-
-    fn make_ifile_parents(&self, core: &Core, lbn: Lbn) {
-        let geometry = &self.sb.geometry;
-        let twin_fs::geometry::Parent::Indirect(up, _) = geometry.parent(lbn) else { return };
-        if core.resident_ptr(&self.ifile, up).is_some_and(|p| !p.is_hole()) {
-            return;
-        }
-        self.make_ifile_parents(core, up);
-        let zeros = Block::Bytes(Buf::zeroed(geometry.block_size as usize).freeze());
-        let frame = core.cache.insert(&self.ifile.frames, up, Some(zeros));
-        let (addr, len) = (twin_fs::geometry::UNWRITTEN, geometry.block_size);
-        core.set_ptr(&self.ifile, up, twin_fs::geometry::Ptr { addr, len, crc: 0 });
-        self.ifile.d.borrow_mut().allocated += u64::from(len);
-        self.dirty_ifile_block(core, &frame);
-        self.pin([frame]);
     }
 }

@@ -21,7 +21,7 @@ struct Numbers {
     freed: Vec<(Ino, u32)>,
 }
 
-/// See the module.
+/// The inode numbers that are free, picked or in need of work.
 pub(crate) struct InodeNumbers(RefCell<Numbers>);
 
 impl InodeNumbers {
@@ -52,7 +52,7 @@ impl InodeNumbers {
         (numbers.free_head, numbers.free) = (free_head, free);
     }
 
-    /// The list is longer by so many numbers, the first of which is `free_head`.
+    /// Adds `more` numbers at the head of the list; the first of them is `free_head`.
     pub(crate) fn extend_list(&self, free_head: Ino, more: u64) {
         self.set_list(free_head, self.free() + more);
     }
@@ -61,7 +61,8 @@ impl InodeNumbers {
     pub(crate) fn pick_first(&self, next: Ino, map_block: Rc<Frame>) {
         let mut numbers = self.0.borrow_mut();
         let ino = std::mem::replace(&mut numbers.free_head, next);
-        numbers.free -= 1;
+        // The count is the checkpoint's, which may contradict the list on a damaged volume.
+        numbers.free = numbers.free.saturating_sub(1);
         numbers.picked.insert(ino, map_block);
     }
 

@@ -9,7 +9,7 @@ use twin_fs::dinode::Dinode;
 use twin_fs::geometry::{Geometry, Parent};
 use twin_fs::{Ino, Inode};
 
-/// See the module.
+/// What this layout keeps with an inode in memory.
 #[derive(Default)]
 pub(crate) struct InodeState {
     /// The block of the inode map with its entry, which stays in memory with it, so that the entry

@@ -7,12 +7,12 @@ use twin_disk::BlockDevice;
 use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::geometry::Geometry;
 use twin_fs::{
-    CheckReport, CheckRequest, Cleaned, Cleaning, Cpu, Identity, KeyHelp, Layout, LayoutConfig,
-    LayoutKind, OpenVolume, Opened, Result, Settings, VolumeProperty,
+    CheckReport, CheckRequest, Cpu, DeclaredConfig, Identity, LayoutConfig, LayoutKind, Opened,
+    Result, Settings, Volume, VolumeProperty,
 };
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::value::bytes_for_people;
-use twin_settings::{Key, SettingsError, Unit, set, text_of};
+use twin_settings::{Key, SettingsError, Unit};
 
 use crate::check::{self, CheckOptions};
 use crate::dump;
@@ -22,10 +22,10 @@ use crate::open::{MkfsOptions, read_superblock, write_superblocks};
 use crate::recover::Recovered;
 use crate::settings::LfsSettings;
 
-/// The log-structured layout.
-pub const LFS: &dyn LayoutKind = &Kind;
+/// The entry of the log-structured layout.
+pub const LFS: &dyn LayoutKind = &LfsKind;
 
-struct Kind;
+struct LfsKind;
 
 /// How logs are made and opened.
 #[derive(Clone, Debug)]
@@ -112,7 +112,7 @@ const OPENING: &[Key<LfsConfig>] = &[
         "when",
         "policy that decides when the cleaner works although no operation waits for it",
         Unit::Name("policy of when to clean", || trigger::REGISTRY.names().collect()),
-        |c| (&mut c.lfs.when).into(),
+        |c| (&mut c.lfs.trigger).into(),
     ),
     Key::new(
         "clean-step",
@@ -169,25 +169,9 @@ const OPENING: &[Key<LfsConfig>] = &[
     ),
 ];
 
-impl LayoutConfig for LfsConfig {
-    fn boxed(&self) -> Box<dyn LayoutConfig> {
-        Box::new(self.clone())
-    }
-
-    fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError> {
-        match MAKING.iter().any(|known| known.name == key) {
-            true => set(self, MAKING, key, value),
-            false => set(self, OPENING, key, value),
-        }
-    }
-
-    fn set_for_open(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError> {
-        set(self, OPENING, key, value)
-    }
-
-    fn keys(&self) -> Vec<KeyHelp> {
-        KeyHelp::of(MAKING.iter().chain(OPENING), self)
-    }
+impl DeclaredConfig for LfsConfig {
+    const MAKING: &[Key<LfsConfig>] = MAKING;
+    const OPENING: &[Key<LfsConfig>] = OPENING;
 
     fn complete(&mut self, asked: &dyn Fn(&str) -> bool) {
         if !asked("frag") {
@@ -195,50 +179,42 @@ impl LayoutConfig for LfsConfig {
         }
     }
 
-    fn mkfs<'a>(
-        &'a self,
-        rt: &'a Rt,
+    async fn mkfs(
+        &self,
+        rt: &Rt,
         device: Rc<dyn BlockDevice>,
         identity: Identity,
-    ) -> BoxFuture<'a, Result<String>> {
+    ) -> Result<String> {
         let Identity { uuid, root } = identity;
         let options = MkfsOptions { uuid, root, ..self.mkfs.clone() };
-        Box::pin(async move {
-            let sb = Lfs::mkfs(rt, device, &options).await?;
-            Ok(format!(
-                "LFS, {:?} profile, {} in {} segments of {}, blocks of {}",
-                sb.profile,
-                bytes_for_people(sb.size),
-                sb.segments,
-                bytes_for_people(sb.segment_size.into()),
-                bytes_for_people(sb.geometry.block_size.into()),
-            ))
-        })
+        let sb = Lfs::mkfs(rt, device, &options).await?;
+        Ok(format!(
+            "LFS, {:?} profile, {} in {} segments of {}, blocks of {}",
+            sb.profile,
+            bytes_for_people(sb.size),
+            sb.segments,
+            bytes_for_people(sb.segment_size.into()),
+            bytes_for_people(sb.geometry.block_size.into()),
+        ))
     }
 
-    fn open<'a>(
-        &'a self,
-        rt: &'a Rt,
+    async fn open(
+        &self,
+        rt: &Rt,
         device: Rc<dyn BlockDevice>,
         cpu: Cpu,
         settings: Settings,
-    ) -> BoxFuture<'a, Result<Opened>> {
+    ) -> Result<Opened> {
         let opening = Lfs::open(rt, device, cpu, settings, self.lfs.clone());
-        Box::pin(async move {
-            let (volume, Recovered { log_writes, log_bytes, .. }) = opening.await?;
-            let log = bytes_for_people(log_bytes);
-            let recovery =
-                (log_writes > 0).then(|| format!("recovered {log_writes} log writes ({log})"));
-            Ok(Opened { volume: OpenVolume::new(volume), recovery })
-        })
-    }
-
-    fn text(&self) -> String {
-        text_of(self, &LfsConfig::default(), OPENING)
+        let (volume, Recovered { log_writes, log_bytes, .. }) = opening.await?;
+        let log = bytes_for_people(log_bytes);
+        let recovery =
+            (log_writes > 0).then(|| format!("recovered {log_writes} log writes ({log})"));
+        Ok(Opened { volume: volume.volume, recovery })
     }
 }
 
-impl LayoutKind for Kind {
+impl LayoutKind for LfsKind {
     fn name(&self) -> &'static str {
         "lfs"
     }
@@ -267,16 +243,6 @@ impl LayoutKind for Kind {
         true
     }
 
-    fn clean<'a>(
-        &'a self,
-        volume: &'a OpenVolume,
-        how: Cleaning,
-    ) -> Option<BoxFuture<'a, Result<Cleaned>>> {
-        let volume = volume.of_layout::<Lfs>()?;
-        let cleaning = volume.layout.clean(&volume.core, how.segments, how.garbage_share);
-        Some(Box::pin(cleaning))
-    }
-
     fn config(&self) -> Box<dyn LayoutConfig> {
         Box::<LfsConfig>::default()
     }
@@ -298,11 +264,11 @@ impl LayoutKind for Kind {
         progress: &'a mut dyn FnMut(u64, u64),
     ) -> BoxFuture<'a, Result<CheckReport>> {
         Box::pin(async move {
-            let mut told = |p: check::Progress| progress(p.done, p.total);
+            let mut report_progress = |p: check::Progress| progress(p.done, p.total);
             let options = CheckOptions { data: how.data };
             let report = match how.repair {
-                true => check::repair(rt, device, &options, &mut told).await?,
-                false => check::check(rt, device, &options, &mut told).await?,
+                true => check::repair(rt, device, &options, &mut report_progress).await?,
+                false => check::check(rt, device, &options, &mut report_progress).await?,
             };
             Ok(report.into())
         })
@@ -329,12 +295,11 @@ impl LayoutKind for Kind {
         dump::dump(rt, device, request, sink)
     }
 
-    fn properties(&self, volume: &OpenVolume) -> Vec<VolumeProperty> {
-        let Some(volume) = volume.of_layout::<Lfs>() else { return Vec::new() };
-        let lfs = &volume.layout;
+    fn properties(&self, volume: &Volume) -> Vec<VolumeProperty> {
+        let Some(lfs) = volume.layout_as::<Lfs>() else { return Vec::new() };
         let sb = lfs.superblock();
         let (used, limit) = lfs.space();
-        let stat = lfs.stat(&volume.core);
+        let stat = volume.stat();
         let (clean, total) = lfs.with_segments(|s| (s.clean_count(), s.count()));
         let percent = used as f64 * 100.0 / limit as f64;
         let size = bytes_for_people;

@@ -1,9 +1,8 @@
 //! The state of an open log-structured layout.
 
-use std::cell::{Cell, RefCell};
+use std::cell::Cell;
 use std::rc::Rc;
 
-use twin_cache::Frame;
 use twin_fs::{Core, FsError, Inode, Result};
 use twin_rt::{Budget, Event, RwLock};
 
@@ -12,6 +11,7 @@ use crate::checkpoints::Checkpoints;
 use crate::cleaner::CleanerState;
 use crate::format::{Checkpoint, Superblock};
 use crate::forwards::Forwards;
+use crate::ifile::Ifile;
 use crate::inode_blocks::InodeBlocks;
 use crate::inode_numbers::InodeNumbers;
 use crate::log_position::LogPosition;
@@ -27,11 +27,9 @@ use crate::stats::LfsStats;
 pub struct Lfs {
     pub(crate) sb: Superblock,
     pub(crate) settings: LfsSettings,
-    pub(crate) ifile: Rc<Inode>,
+    pub(crate) ifile: Ifile,
     /// Pointers that are newer than the blocks on the device that hold them.
     pub(crate) forwards: Rc<Forwards>,
-    /// The ifile's indirect blocks and its segment usage table, always in memory.
-    pinned: RefCell<Vec<Rc<Frame>>>,
     pub(crate) position: LogPosition,
     pub(crate) numbers: InodeNumbers,
     pub(crate) checkpoints: Checkpoints,
@@ -63,7 +61,7 @@ impl Lfs {
         core: &Core,
     ) -> Result<Lfs> {
         let when = twin_clean::trigger::REGISTRY
-            .get(&settings.when)
+            .get(&settings.trigger)
             .map_err(|_| FsError::Invalid("no such policy of when to clean"))?;
         let (streams, memory) = (checkpoint.heads.len(), core.settings.cache_bytes);
         let seed = core.rt.rng("cleaner policies").next_u64();
@@ -72,17 +70,15 @@ impl Lfs {
         let policies = PolicySettings { settings: &plain, streams, memory_bytes: memory, seed };
         let usage = SegmentUsage::new(&sb, table, policies)?;
         let unit = u64::from(sb.geometry.block_size);
-        ifile.frames.set_of_layout();
         let forwards = Rc::<Forwards>::default();
         core.set_block_map_hook(Rc::clone(&forwards) as _);
         let lfs = Lfs {
             forwards,
             reservations: Reservations::new(sizing::capacity(&sb, 0)),
             in_flight: Budget::new(settings.in_flight_bytes.max(u64::from(sb.segment_size))),
+            ifile: Ifile::new(&sb, ifile),
             sb,
             settings,
-            ifile,
-            pinned: RefCell::default(),
             position: LogPosition::new(checkpoint.heads.clone(), checkpoint.serial),
             numbers: InodeNumbers::new(checkpoint.free_head, checkpoint.free_inodes),
             checkpoints: Checkpoints::new(checkpoint.number, core.rt.now()),
@@ -117,11 +113,6 @@ impl Lfs {
         let mut stats = self.counters.get();
         f(&mut stats);
         self.counters.set(stats);
-    }
-
-    /// Keeps blocks of the ifile in memory for as long as the volume is open.
-    pub(crate) fn pin(&self, frames: impl IntoIterator<Item = Rc<Frame>>) {
-        self.pinned.borrow_mut().extend(frames);
     }
 
     /// Pointers that are newer than what holds them on the device.

@@ -9,7 +9,7 @@
 //! checks all of it without the code of the volume, and [`dump`] shows it.
 //!
 //! [`Lfs`] only puts parts together; each keeps its own state, and no other file changes it: where the
-//! log goes on (`log_position`, `streams`), inode map and numbers (`inode_map`, `inode_numbers`,
+//! log goes on (`log_position`, `streams`), inode map and numbers (`ifile`, `inode_map`, `inode_numbers`,
 //! `inode_blocks`), live bytes of segments (`segment_usage`), checkpoints (`checkpoints`), log
 //! writes under way (`progress`), space and admission (`reservations`, `admission`, `pacing`,
 //! `room`), forwarded pointers (`forwards`), and the cleaner (`cleaner`).
@@ -19,7 +19,7 @@
 //!
 //! use twin_disk::MemDisk;
 //! use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
-//! use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Request, Settings};
+//! use twin_fs::{Cpu, Op, ROOT_INO, Request, Settings};
 //! use twin_rt::{ClockOnly, Rt};
 //!
 //! let (rt, disk) = (Rt::new(ClockOnly::default(), 1), Rc::new(MemDisk::new(64 << 20)));
@@ -53,6 +53,7 @@ pub mod dump;
 pub mod format;
 mod forwarding;
 mod forwards;
+mod ifile;
 mod inode_blocks;
 mod inode_map;
 mod inode_numbers;
@@ -78,7 +79,6 @@ mod status;
 mod streams;
 mod volume_reader;
 
-pub use admission::AdmissionGuard;
 pub use format::IFILE_INO;
 pub use kind::{LFS, LfsConfig};
 pub use lfs::Lfs;

@@ -5,7 +5,7 @@ use std::cell::{Cell, RefCell};
 
 use crate::format::HeadPos;
 
-/// See the module.
+/// Where each stream of the log goes on.
 pub(crate) struct LogPosition {
     heads: RefCell<Vec<HeadPos>>,
     serial: Cell<u64>,
@@ -26,17 +26,14 @@ impl LogPosition {
         self.heads.borrow()[stream]
     }
 
-    /// Moves a stream.
     pub(crate) fn set_head(&self, stream: usize, head: HeadPos) {
         self.heads.borrow_mut()[stream] = head;
     }
 
-    /// Streams.
     pub(crate) fn streams(&self) -> usize {
         self.heads.borrow().len()
     }
 
-    /// Adds a stream.
     pub(crate) fn push(&self, head: HeadPos) {
         self.heads.borrow_mut().push(head);
     }

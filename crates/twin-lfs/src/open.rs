@@ -7,7 +7,8 @@ use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_fs::dinode::{Dinode, HIDDEN};
 use twin_fs::geometry::Geometry;
 use twin_fs::{
-    Core, Cpu, Features, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Timestamp, Volume,
+    Core, Cpu, Features, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Timestamp,
+    VolumeOf,
 };
 use twin_rt::{BoxFuture, Category, Rt};
 
@@ -26,7 +27,7 @@ use crate::settings::LfsSettings;
 /// What a new volume shall be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MkfsOptions {
-    /// Which structures.
+    /// The structures on disk.
     pub profile: Profile,
     /// Bytes of a block.
     pub block_size: u32,
@@ -40,7 +41,7 @@ pub struct MkfsOptions {
     pub streams: u32,
     /// Percent of the log that is never given to files, 1 to 50.
     pub minfree: u32,
-    /// Identifies the volume.
+    /// The number that distinguishes the volume from all others.
     pub uuid: [u8; 16],
     /// Owner and permission bits of the root directory.
     pub root: (u32, u32, u32),
@@ -152,7 +153,7 @@ impl Lfs {
         let settings = LfsSettings { background_cleaning: false, ..LfsSettings::default() };
         let lfs = Lfs::assemble(sb.clone(), settings, ifile, &first, segments, &core)?;
         lfs.fill_ifile(&core)?;
-        let volume = Volume::new(Rc::clone(&core), lfs)?;
+        let volume = VolumeOf::new(Rc::clone(&core), lfs)?;
         volume.make_root(Picked { ino: ROOT_INO, generation: 0 }, options.root.2)?;
         if let Some(root) = core.cached_inode(ROOT_INO) {
             let mut d = root.d.borrow_mut();
@@ -168,8 +169,8 @@ impl Lfs {
         let block = self.sb.geometry.block_size as usize;
         for lbn in 0..self.sb.usage_blocks() {
             let zeros = Block::Bytes(Buf::zeroed(block).freeze());
-            let frame = self.add_ifile_block(core, lbn, zeros);
-            self.pin([frame]);
+            let frame = self.ifile.append(core, lbn, zeros);
+            self.ifile.pin([frame]);
         }
         let mut buf = Buf::zeroed(block);
         let numbers = (block / IMAP_ENTRY_BYTES) as Ino;
@@ -180,8 +181,8 @@ impl Lfs {
             entry.encode(&mut buf[at..at + IMAP_ENTRY_BYTES]);
         }
         let lbn = self.sb.usage_blocks();
-        let frame = self.add_ifile_block(core, lbn, Block::Bytes(buf.freeze()));
-        self.reservations.reserve(self.ifile.d.borrow().allocated)?;
+        let frame = self.ifile.append(core, lbn, Block::Bytes(buf.freeze()));
+        self.reservations.reserve(self.ifile.inode.d.borrow().allocated)?;
         self.numbers.set_list(3, numbers - 3);
         self.numbers.pick(ROOT_INO, frame);
         Ok(())
@@ -197,7 +198,7 @@ impl Lfs {
         cpu: Cpu,
         settings: Settings,
         lfs_settings: LfsSettings,
-    ) -> BoxFuture<'_, Result<(Rc<Volume<Lfs>>, Recovered)>> {
+    ) -> BoxFuture<'_, Result<(VolumeOf<Lfs>, Recovered)>> {
         Box::pin(Lfs::start(rt, device, cpu, settings, lfs_settings))
     }
 
@@ -207,7 +208,7 @@ impl Lfs {
         cpu: Cpu,
         settings: Settings,
         lfs_settings: LfsSettings,
-    ) -> Result<(Rc<Volume<Lfs>>, Recovered)> {
+    ) -> Result<(VolumeOf<Lfs>, Recovered)> {
         let sb = read_superblock(&*device).await?;
         let checkpoint = read_checkpoint(&*device, &sb).await?;
         let read_only = settings.read_only;
@@ -233,7 +234,7 @@ impl Lfs {
         let (device, serial) = (&*core.device, checkpoint.serial);
         load_forwards(device, &lfs.sb, table.into_iter(), serial, &lfs.forwards).await?;
         lfs.pin_indirect(&core, &mut pinned).await?;
-        lfs.pin(pinned);
+        lfs.ifile.pin(pinned);
         lfs.check_ifile()?;
         if checkpoint.orphans > 0 {
             lfs.find_orphans(&core).await?;
@@ -256,15 +257,15 @@ impl Lfs {
         if !read_only {
             lfs.set_streams(&core)?;
         }
-        let volume = Volume::new(core, lfs)?;
+        let volume = VolumeOf::new(core, lfs)?;
         if !read_only {
             if !checkpoint.closed {
-                volume.layout.checkpoint(&volume.core, false).await?;
+                volume.layout.checkpoint(volume.core(), false).await?;
             }
             // Finishing what was interrupted may need clean segments.
             volume.layout.cleaner.watch(watch);
             volume.layout.cleaner.begin();
-            rt.spawn("cleaner", cleaner::run(Rc::clone(&volume)));
+            rt.spawn("cleaner", cleaner::run(volume.clone()));
             recovered.orphans = finish_recovery(&volume, !checkpoint.closed).await?;
         }
         Ok((volume, recovered))
@@ -276,15 +277,15 @@ impl Lfs {
         core: &Core,
         pinned: &mut Vec<Rc<twin_cache::Frame>>,
     ) -> Result<()> {
-        let blocks = self.sb.geometry.blocks_for(self.ifile.d.borrow().size);
+        let blocks = self.sb.geometry.blocks_for(self.ifile.inode.d.borrow().size);
         let mut lbn = 0;
         while lbn < blocks {
-            core.pin_parents(&self.ifile, lbn as Lbn, pinned).await?;
+            core.pin_parents(&self.ifile.inode, lbn as Lbn, pinned).await?;
             lbn +=
                 if lbn < self.sb.geometry.direct as u64 { 1 } else { self.sb.geometry.per_block() };
         }
         if blocks > 0 {
-            core.pin_parents(&self.ifile, blocks as Lbn - 1, pinned).await?;
+            core.pin_parents(&self.ifile.inode, blocks as Lbn - 1, pinned).await?;
         }
         Ok(())
     }
@@ -292,10 +293,10 @@ impl Lfs {
     /// The ifile must be long enough for what every volume has.
     fn check_ifile(&self) -> Result<()> {
         let free_head = self.numbers.free_head();
-        if self.imap_len() <= ROOT_INO {
+        if self.ifile.map_len() <= ROOT_INO {
             return Err(FsError::inconsistent("the ifile is too short for its tables"));
         }
-        if free_head >= self.imap_len() || (1..=ROOT_INO).contains(&free_head) {
+        if free_head >= self.ifile.map_len() || (1..=ROOT_INO).contains(&free_head) {
             return Err(FsError::inconsistent("the list of free inodes starts outside the map"));
         }
         Ok(())
@@ -303,18 +304,18 @@ impl Lfs {
 
     /// Bytes of the ifile that have no place on the device yet.
     fn unwritten_ifile(&self, core: &Core) -> u64 {
-        let frames = self.ifile.frames.dirty_frames();
-        let unwritten = frames
-            .iter()
-            .filter(|f| core.resident_ptr(&self.ifile, f.lbn()).is_some_and(|p| !p.is_on_disk()));
+        let frames = self.ifile.inode.frames.dirty_frames();
+        let unwritten = frames.iter().filter(|f| {
+            core.resident_ptr(&self.ifile.inode, f.lbn()).is_some_and(|p| !p.is_on_disk())
+        });
         unwritten.count() as u64 * u64::from(self.sb.geometry.block_size)
     }
 
     /// Finds the inodes that the map marks as in need of work.
     async fn find_orphans(&self, core: &Core) -> Result<()> {
-        for ino in ROOT_INO..self.imap_len() {
-            let frame = self.imap_block(core, ino).await?;
-            if matches!(self.entry_in(&frame, ino), ImapEntry::Used { orphan: true, .. }) {
+        for ino in ROOT_INO..self.ifile.map_len() {
+            let frame = self.ifile.map_block(core, ino).await?;
+            if matches!(self.ifile.entry(&frame, ino), ImapEntry::Used { orphan: true, .. }) {
                 self.numbers.set_orphan(ino, true);
             }
         }
@@ -449,7 +450,7 @@ async fn load_table(
 
 /// Frees what lost its name and cuts what was being cut, and makes the result the new starting
 /// point.
-async fn finish_recovery(volume: &Rc<Volume<Lfs>>, crashed: bool) -> Result<u64> {
+async fn finish_recovery(volume: &VolumeOf<Lfs>, crashed: bool) -> Result<u64> {
     let lfs = &volume.layout;
     let orphans = lfs.numbers.orphans();
     let count = orphans.len() as u64;
@@ -458,7 +459,7 @@ async fn finish_recovery(volume: &Rc<Volume<Lfs>>, crashed: bool) -> Result<u64>
     }
     if count > 0 || !crashed {
         // From here on the volume is in use: the next start must look for what follows.
-        lfs.checkpoint(&volume.core, false).await?;
+        lfs.checkpoint(volume.core(), false).await?;
     }
     Ok(count)
 }

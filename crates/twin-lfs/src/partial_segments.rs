@@ -97,9 +97,6 @@ impl PartialSegments {
     }
 
     /// The next partial segment.
-    ///
-    /// # Errors
-    /// If its place cannot be read.
     pub(crate) async fn next<R: ReadBytes>(
         &mut self,
         sb: &Superblock,

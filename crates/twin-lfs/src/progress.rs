@@ -12,7 +12,7 @@ use twin_cache::Frame;
 use twin_disk::Io;
 use twin_rt::Event;
 
-/// See the module.
+/// Which log writes are on the device, and which are durable.
 #[derive(Default)]
 pub(crate) struct Progress {
     /// Log writes whose requests are not complete.

@@ -68,10 +68,10 @@ struct NumberChanges {
     freed: BTreeSet<Ino>,
 }
 
-/// What roll-forward did.
+/// What roll-forward found behind the last checkpoint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
-    /// Log writes applied.
+    /// The number of log writes that were applied.
     pub log_writes: u64,
     /// Bytes of log read.
     pub log_bytes: u64,
@@ -93,7 +93,7 @@ impl Lfs {
         }
         let mut expected = from.serial;
         let mut numbers = NumberChanges::default();
-        let old_len = self.imap_len();
+        let old_len = self.ifile.map_len();
         while let Some(log_write) = take_log_write(&mut parts, expected) {
             expected += log_write.len() as u64;
             done.log_writes += 1;
@@ -296,18 +296,19 @@ impl Lfs {
         numbers: &mut NumberChanges,
     ) -> Result<Rc<Inode>> {
         // The map has a block more than it needs at the most.
-        let most = self.sb.size / u64::from(self.sb.geometry.inode_size) + self.imap_per_block();
+        let most =
+            self.sb.size / u64::from(self.sb.geometry.inode_size) + self.ifile.numbers_per_block();
         if !(ROOT_INO..most).contains(&ino) {
             return Err(FsError::inconsistent(format!("the log has an impossible inode {ino}")));
         }
-        while ino >= self.imap_len() {
+        while ino >= self.ifile.map_len() {
             self.extend_imap_unlisted(core)?;
         }
         if let Some(inode) = core.cached_inode(ino) {
             return Ok(inode);
         }
-        let anchor = self.imap_block(core, ino).await?;
-        match self.entry_in(&anchor, ino) {
+        let anchor = self.ifile.map_block(core, ino).await?;
+        match self.ifile.entry(&anchor, ino) {
             ImapEntry::Used { generation: now, .. } if now != generation => {
                 let what =
                     format!("the log has inode {ino} in life {generation}, the map in {now}");
@@ -321,7 +322,7 @@ impl Lfs {
             }
         }
         let entry = ImapEntry::Used { at: 0, crc: 0, generation, orphan: false };
-        self.set_entry(core, &anchor, ino, entry);
+        self.ifile.set_entry(core, &anchor, ino, entry);
         let inode = Inode::new(Dinode::new(&self.sb.geometry, ino, generation, 0, core.now()));
         InodeState::of(&inode).set_map_block(anchor);
         Ok(core.add_inode(inode))
@@ -341,7 +342,7 @@ impl Lfs {
             Some((d, ..)) => d.ptrs.clone(),
             None => old_ptrs.clone(),
         };
-        let mut held = Vec::new();
+        let mut pinned = Vec::new();
         for (slot, old) in old_ptrs.iter().enumerate() {
             let lbn = geometry.inode_child(slot);
             if file.inode.is_none()
@@ -351,7 +352,7 @@ impl Lfs {
             }
             let new = new_ptrs[slot];
             if lbn < 0 {
-                Box::pin(self.apply_indirect(core, &inode, lbn, *old, new, &file, &mut held))
+                Box::pin(self.apply_indirect(core, &inode, lbn, *old, new, &file, &mut pinned))
                     .await?;
             } else {
                 self.change_block(core, &inode, lbn, *old, new);
@@ -402,14 +403,14 @@ impl Lfs {
         let anchor = InodeState::of(inode).map_block();
         let Some(anchor) = anchor else { panic!("inode {} has no map block", inode.ino) };
         let size = self.sb.geometry.inode_size;
-        if let ImapEntry::Used { at: old, generation, .. } = self.entry_in(&anchor, inode.ino) {
+        if let ImapEntry::Used { at: old, generation, .. } = self.ifile.entry(&anchor, inode.ino) {
             if old != 0 {
                 self.usage.block_dies(old * u64::from(size), size, Death::Rewritten);
             }
             self.usage.block_lives(at * u64::from(size), size, core.rt.now(), None);
             self.numbers.set_orphan(inode.ino, orphan);
             let entry = ImapEntry::Used { at, crc, generation, orphan };
-            self.set_entry(core, &anchor, inode.ino, entry);
+            self.ifile.set_entry(core, &anchor, inode.ino, entry);
         }
         core.mark_inode_clean(inode);
         self.forwards.drop_holder(inode.ino, Holder::Inode);
@@ -443,7 +444,7 @@ impl Lfs {
         old: Ptr,
         new: Ptr,
         file: &FileLog,
-        held: &mut Vec<Rc<Frame>>,
+        pinned: &mut Vec<Rc<Frame>>,
     ) -> Result<()> {
         let geometry = &self.sb.geometry;
         let (first, span) = (geometry.first_data(lbn), geometry.span(lbn));
@@ -483,7 +484,7 @@ impl Lfs {
                 moved.push(child);
             }
             if child < 0 {
-                Box::pin(self.apply_indirect(core, inode, child, from, to, file, held)).await?;
+                Box::pin(self.apply_indirect(core, inode, child, from, to, file, pinned)).await?;
             } else {
                 self.change_block(core, inode, child, from, to);
             }
@@ -502,7 +503,7 @@ impl Lfs {
         } else if old.addr != new.addr || !self.forward_recovered(core, inode, &moved, file) {
             core.cache.mark_dirty(&inode.frames, &frame);
         }
-        held.push(frame); // Until it is known what is written with what.
+        pinned.push(frame); // Until it is known what is written with what.
         Ok(())
     }
 
@@ -530,11 +531,11 @@ impl Lfs {
         generation: u32,
         numbers: &mut NumberChanges,
     ) -> Result<()> {
-        if ino <= IFILE_INO || ino >= self.imap_len() {
+        if ino <= IFILE_INO || ino >= self.ifile.map_len() {
             return Ok(());
         }
-        let anchor = self.imap_block(core, ino).await?;
-        let ImapEntry::Used { generation: now, at, .. } = self.entry_in(&anchor, ino) else {
+        let anchor = self.ifile.map_block(core, ino).await?;
+        let ImapEntry::Used { generation: now, at, .. } = self.ifile.entry(&anchor, ino) else {
             return Ok(());
         };
         if now != generation {
@@ -570,7 +571,7 @@ impl Lfs {
             numbers.freed.insert(ino);
         }
         let entry = ImapEntry::Free { next: 0, generation: generation.wrapping_add(1) };
-        self.set_entry(core, &anchor, ino, entry);
+        self.ifile.set_entry(core, &anchor, ino, entry);
         core.drop_inode(&inode);
         Ok(())
     }
@@ -578,14 +579,14 @@ impl Lfs {
     /// Makes the map longer without putting the new numbers on the free list.
     fn extend_imap_unlisted(&self, core: &Core) -> Result<()> {
         let geometry = &self.sb.geometry;
-        let lbn = geometry.blocks_for(self.ifile.d.borrow().size);
+        let lbn = geometry.blocks_for(self.ifile.inode.d.borrow().size);
         let mut content = vec![0; geometry.block_size as usize];
         for raw in content.chunks_exact_mut(crate::format::IMAP_ENTRY_BYTES) {
             ImapEntry::Free { next: 0, generation: 0 }.encode(raw);
         }
-        let frame = self.add_ifile_block(core, lbn, Block::Bytes(Bytes::copy_of(&content)));
+        let frame = self.ifile.append(core, lbn, Block::Bytes(Bytes::copy_of(&content)));
         // Nothing may push it out before the checkpoint that ends the recovery.
-        self.pin([frame]);
+        self.ifile.pin([frame]);
         Ok(())
     }
 
@@ -601,18 +602,18 @@ impl Lfs {
         if from.picked.len() >= PICKED_MAX {
             // It may not have noted all: put every free number on a new list.
             return self
-                .add_to_free_list(core, (ROOT_INO + 1..self.imap_len()).collect(), 0, 0)
+                .add_to_free_list(core, (ROOT_INO + 1..self.ifile.map_len()).collect(), 0, 0)
                 .await;
         }
         let in_list = |ino: &Ino| *ino < old_len && !from.picked.contains(ino);
         let mut missing = numbers.links.keys().filter(|ino| in_list(ino)).count();
         let mut numbers_to_add: BTreeSet<Ino> = numbers.freed.clone();
         numbers_to_add.extend(&from.picked);
-        numbers_to_add.extend((old_len..self.imap_len()).filter(|&ino| ino > ROOT_INO));
+        numbers_to_add.extend((old_len..self.ifile.map_len()).filter(|&ino| ino > ROOT_INO));
         let (mut at, mut steps) = (from.free_head, 0);
         while missing > 0 && at != 0 {
-            let anchor = self.imap_block(core, at).await?;
-            let next = match (numbers.links.get(&at), self.entry_in(&anchor, at)) {
+            let anchor = self.ifile.map_block(core, at).await?;
+            let next = match (numbers.links.get(&at), self.ifile.entry(&anchor, at)) {
                 (Some(&link), _) => {
                     missing -= 1;
                     link
@@ -641,9 +642,14 @@ impl Lfs {
         mut count: u64,
     ) -> Result<()> {
         for ino in numbers.into_iter().rev() {
-            let anchor = self.imap_block(core, ino).await?;
-            if let ImapEntry::Free { generation, .. } = self.entry_in(&anchor, ino) {
-                self.set_entry(core, &anchor, ino, ImapEntry::Free { next: head, generation });
+            let anchor = self.ifile.map_block(core, ino).await?;
+            if let ImapEntry::Free { generation, .. } = self.ifile.entry(&anchor, ino) {
+                self.ifile.set_entry(
+                    core,
+                    &anchor,
+                    ino,
+                    ImapEntry::Free { next: head, generation },
+                );
                 (head, count) = (ino, count + 1);
             }
         }

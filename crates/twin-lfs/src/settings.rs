@@ -20,7 +20,7 @@ pub struct LfsSettings {
     pub placement: String,
     /// The name of the policy that decides when the cleaner works while there are clean segments
     /// enough: see [`twin_clean::trigger`].
-    pub when: String,
+    pub trigger: String,
     /// The cleaner runs in the background, and not only when an operation waits for space.
     pub background_cleaning: bool,
     /// Bytes of one request of the cleaner while no operation waits for it. It then has one request
@@ -44,7 +44,7 @@ pub struct LfsSettings {
 /// Faults that can be planted on purpose: negative controls of the crash tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PlantedFault {
-    /// None.
+    /// The layout works as it should.
     #[default]
     None,
     /// fsync does not flush the device.
@@ -82,7 +82,7 @@ impl Default for LfsSettings {
             checkpoint_age_ns: 30 * twin_rt::SECS,
             victim: twin_clean::victim::OF_FILE_SYSTEMS.into(),
             placement: String::new(),
-            when: twin_clean::trigger::OF_FILE_SYSTEMS.into(),
+            trigger: twin_clean::trigger::OF_FILE_SYSTEMS.into(),
             background_cleaning: true,
             clean_step_bytes: 128 << 10,
             in_flight_bytes: 8 << 20,

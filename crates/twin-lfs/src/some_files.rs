@@ -59,7 +59,7 @@ impl Lfs {
     pub(crate) fn stands_alone(&self, inode: &Inode) -> bool {
         let state = InodeState::of(inode);
         let exists = state.map_block().is_some_and(|anchor| {
-            matches!(self.entry_in(&anchor, inode.ino), ImapEntry::Used { at, .. } if at != 0)
+            matches!(self.ifile.entry(&anchor, inode.ino), ImapEntry::Used { at, .. } if at != 0)
         });
         let d = inode.d.borrow();
         let is_whole = d.nlink > 0 && d.flags & TRUNCATING == 0;
@@ -93,7 +93,7 @@ impl Lfs {
         let block = u64::from(self.sb.geometry.block_size);
         let maps = |inode: &Rc<Inode>| inode.frames.dirty_indirect_count() as u64;
         let deferred: u64 = self.checkpoints.deferred().iter().map(maps).sum();
-        let of_ifile = self.ifile.frames.counts().1 as u64;
+        let of_ifile = self.ifile.inode.frames.counts().1 as u64;
         self.checkpoints.set_deferred_bytes((deferred + of_ifile) * block);
     }
 }

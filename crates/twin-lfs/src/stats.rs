@@ -3,9 +3,9 @@
 /// What was counted since the volume was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LfsStats {
-    /// Log writes.
+    /// The number of log writes.
     pub log_writes: u64,
-    /// Partial segments.
+    /// The number of partial segments.
     pub partial_segments: u64,
     /// Bytes written to the log, all together.
     pub log_bytes: u64,
@@ -17,7 +17,7 @@ pub struct LfsStats {
     pub new_data_bytes: u64,
     /// Of these, blocks that the cleaner moved.
     pub moved_bytes: u64,
-    /// Checkpoints.
+    /// The number of checkpoints.
     pub checkpoints: u64,
     /// Segments cleaned, and how many of their bytes were live.
     pub cleaned_segments: u64,

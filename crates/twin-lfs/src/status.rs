@@ -1,13 +1,18 @@
 //! What the log shows of itself while the volume is open.
 
+use std::rc::Rc;
+
 use twin_clean::inputs::{SegmentInfo, SegmentState};
-use twin_fs::{Core, LogStatus, Region, RegionState, SegmentPhase, SegmentStatus, SpaceMap};
+use twin_fs::{
+    Cleaned, Cleaning, Core, LogStatus, LogView, Region, RegionState, Result, SegmentPhase,
+    SegmentStatus, SpaceMap,
+};
+use twin_rt::BoxFuture;
 
 use crate::lfs::Lfs;
 
-impl Lfs {
-    /// The status of the log.
-    pub(crate) fn status(&self, core: &Core) -> LogStatus {
+impl LogView for Lfs {
+    fn status(&self, core: &Core) -> LogStatus {
         let stats = self.stats();
         let (used_bytes, limit_bytes) = self.space();
         let frag = u64::from(self.sb.geometry.frag_size);
@@ -33,6 +38,17 @@ impl Lfs {
         })
     }
 
+    fn segment_at(&self, byte: u64) -> Option<(u32, u64)> {
+        let segment = self.sb.segment_of(byte)?;
+        Some((segment, byte - self.sb.segment_start(segment)))
+    }
+
+    fn clean<'a>(&'a self, core: &'a Rc<Core>, how: Cleaning) -> BoxFuture<'a, Result<Cleaned>> {
+        Box::pin(Lfs::clean(self, core, how.segments, how.garbage_share))
+    }
+}
+
+impl Lfs {
     /// How full the segments are.
     pub(crate) fn map_of_segments(&self) -> SpaceMap {
         let frags = f64::from(self.sb.segment_size / self.sb.geometry.frag_size);

@@ -51,7 +51,7 @@ impl Lfs {
             LogItem::Inodes(list) => {
                 let inode = list.first()?;
                 let map_block = InodeState::of(inode).map_block();
-                let entry = map_block.as_ref().map(|block| self.entry_in(block, inode.ino));
+                let entry = map_block.as_ref().map(|block| self.ifile.entry(block, inode.ino));
                 let is_dir = inode.d.borrow().kind() == twin_fs::mode::DIRECTORY;
                 BlockToPlace {
                     ino: inode.ino,
@@ -67,7 +67,7 @@ impl Lfs {
                     ino: raw.ino,
                     lbn: None,
                     kind: BlockKind::Inode,
-                    old: old_inode(self.entry_in(&raw.anchor, raw.ino)),
+                    old: old_inode(self.ifile.entry(&raw.anchor, raw.ino)),
                     len: list.len() as u32 * geometry.inode_size,
                 }
             }

@@ -12,7 +12,7 @@ use twin_cache::Lbn;
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin, gather};
 use twin_fs::dinode::Dinode;
 use twin_fs::geometry::Ptr;
-use twin_fs::{Cpu, FsError, Ino, Inode, Result, Settings, Timestamp, Volume};
+use twin_fs::{Cpu, FsError, Ino, Inode, Result, Settings, Timestamp, VolumeOf};
 use twin_rt::Rt;
 
 use crate::format::HolderVersion;
@@ -108,15 +108,15 @@ impl LogState {
     }
 
     /// What an open volume has in memory that is not on the device.
-    fn in_memory(volume: &Volume<Lfs>) -> LogState {
-        let (core, lfs) = (&volume.core, &volume.layout);
+    fn in_memory(volume: &VolumeOf<Lfs>) -> LogState {
+        let (core, lfs) = (volume.core(), &volume.layout);
         let mut blocks = BTreeMap::new();
         let mut take = |inode: &Inode| {
             for frame in inode.frames.dirty_frames() {
                 blocks.insert((inode.ino, frame.lbn()), frame.block().to_bytes());
             }
         };
-        take(&lfs.ifile);
+        take(&lfs.ifile.inode);
         lfs.checkpoints.deferred().iter().for_each(|inode| take(inode));
         let mut inodes = BTreeMap::new();
         for inode in core.dirty_inodes() {
@@ -124,7 +124,7 @@ impl LogState {
             inodes.insert(inode.ino, inode.d.borrow().clone());
         }
         LogState {
-            ifile: lfs.ifile.d.borrow().clone(),
+            ifile: lfs.ifile.inode.d.borrow().clone(),
             free_head: lfs.numbers.free_head(),
             free_inodes: lfs.numbers.free(),
             orphans: lfs.numbers.orphans().len() as u64,
@@ -210,9 +210,6 @@ impl VolumeReader {
 
     /// Finds the forwarded blocks of a volume whose state is that of a checkpoint. What of the
     /// usage table cannot be read is passed over: others tell of it.
-    ///
-    /// # Errors
-    /// If a summary cannot be read.
     pub(crate) async fn load_forwards(&self) -> Result<()> {
         if self.log_state.table.is_some() || !self.is_wide() {
             return Ok(());
@@ -312,17 +309,11 @@ impl VolumeReader {
     }
 
     /// The bytes of the inode at byte `at`.
-    ///
-    /// # Errors
-    /// If they cannot be read.
     pub(crate) async fn raw_inode(&self, at: u64) -> Result<Bytes> {
         Ok(self.read(at, self.sb.geometry.inode_size.into()).await?.to_bytes())
     }
 
     /// Reads a volume's inode from its bytes, found at byte `at`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub(crate) fn decode_inode(&self, raw: &[u8], at: u64) -> Result<Dinode> {
         let decoded = Dinode::decode(&self.sb.geometry, raw, self.frags);
         decoded.map_err(|what| FsError::corrupt(at, what))
@@ -330,9 +321,6 @@ impl VolumeReader {
 
     /// The inode in bytes found at byte `at`, if it is the one that the inode map leads to; or the
     /// one that roll-forward made of it.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub(crate) fn inode_in(
         &self,
         raw: &[u8],
@@ -369,9 +357,6 @@ impl VolumeReader {
     }
 
     /// The pointer to a block of a file; a hole if there is none.
-    ///
-    /// # Errors
-    /// If an indirect block on the way cannot be read.
     pub(crate) async fn ptr(&self, d: &Dinode, lbn: Lbn) -> Result<Ptr> {
         use twin_fs::geometry::Parent;
         let mut way = Vec::new();

@@ -6,7 +6,7 @@ mod common;
 use common::World;
 use twin_clean::{placement, trigger, victim};
 use twin_disk::{BlockDevice, Bytes, DeviceInfo, Io, IoKind, MemDisk, Pending};
-use twin_fs::{Cpu, Data, FileSystem, Ino, Op, Request, Settings};
+use twin_fs::{Cpu, Data, Ino, Op, Request, Settings};
 use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
 use twin_rt::{ClockOnly, Rng, Rt, SECS};
 
@@ -96,7 +96,7 @@ fn files_that_grow_together(lfs: LfsSettings) -> usize {
     }
     let stats = w.volume.layout.stats();
     assert!(stats.moved_bytes > 8 << 20, "{stats:?}");
-    let core = &w.volume.core;
+    let core = w.volume.core();
     let mut pieces = 0;
     for &ino in &inos {
         let inode = core.cached_inode(ino).unwrap();
@@ -115,7 +115,7 @@ fn policies(victim: &str, placement: &str, when: &str) -> LfsSettings {
     LfsSettings {
         victim: victim.into(),
         placement: placement.into(),
-        when: when.into(),
+        trigger: when.into(),
         ..LfsSettings::default()
     }
 }
@@ -287,8 +287,8 @@ fn cleaning_on_request_goes_on_where_it_stopped() {
     story.overwrite(1000);
     story.w.op(Op::Sync);
     let clean = |story: &mut Story, budget| {
-        let volume = Rc::clone(&story.w.volume);
-        let work = async move { volume.layout.clean(&volume.core, budget, 0.1).await };
+        let volume = story.w.volume.clone();
+        let work = async move { volume.layout.clean(volume.core(), budget, 0.1).await };
         story.w.rt.block_on(work).unwrap().unwrap()
     };
     let first = clean(&mut story, 3);

@@ -559,7 +559,7 @@ fn extended_attributes_are_as_described() {
         let (name, value) = (name.into(), value.into());
         w.op(Op::SetXattr { ino, name, value, mode: XattrMode::Any });
     }
-    let raw = w.volume.core.cached_inode(ino).unwrap().d.borrow().xattrs.clone();
+    let raw = w.volume.core().cached_inode(ino).unwrap().d.borrow().xattrs.clone();
     let values = [
         ("name_len", b2(6)),
         ("value_len", b4(9)),

@@ -37,17 +37,17 @@ fn read(world: &mut World, ino: u64, lbn: usize, blocks: usize) {
 fn who_reads_in_order_leaves_memory_to_others() {
     for drop_behind in [false, true] {
         let (mut world, ino) = cold(Settings { drop_behind, ..Settings::default() });
-        let before = world.volume.core.cache.resident_bytes();
+        let before = world.volume.core().cache.resident_bytes();
         (0..BLOCKS).step_by(32).for_each(|lbn| read(&mut world, ino, lbn, 32));
-        let kept = world.volume.core.cache.resident_bytes() - before;
+        let kept = world.volume.core().cache.resident_bytes() - before;
         let most = if drop_behind { 256 << 10 } else { u64::MAX };
         let least = if drop_behind { 0 } else { (BLOCKS * BLOCK) as u64 };
         assert!((least..=most).contains(&kept), "drop_behind={drop_behind}: {kept} bytes");
         // What was written has not been read: it stays.
         world.write(ino, 0, &block(0));
-        let before = world.volume.core.cache.resident_bytes();
+        let before = world.volume.core().cache.resident_bytes();
         read(&mut world, ino, 0, 1);
-        assert_eq!(world.volume.core.cache.resident_bytes(), before);
+        assert_eq!(world.volume.core().cache.resident_bytes(), before);
     }
 }
 
@@ -70,18 +70,22 @@ fn typed() -> Settings {
 fn a_stream_reads_ahead_at_its_rate_and_leaves_nothing_in_memory() {
     let (mut world, ino) = cold(typed());
     open_as_media(&mut world, ino, 100_000).unwrap();
-    let before = world.volume.core.cache.resident_bytes();
+    let before = world.volume.core().cache.resident_bytes();
     // Two chunks of a round are there, without a read; a plain file would have nothing.
     assert!(before > 8 * BLOCK as u64, "{before} bytes are there");
-    let hits = world.volume.core.cache.stats().hits;
+    let hits = world.volume.core().cache.stats().hits;
     for lbn in (0..BLOCKS).step_by(4) {
         read(&mut world, ino, lbn, 4);
-        let kept = world.volume.core.cache.resident_bytes();
+        let kept = world.volume.core().cache.resident_bytes();
         assert!(kept <= before + 64 * BLOCK as u64, "block {lbn}: {kept} bytes");
     }
-    assert_eq!(world.volume.core.cache.stats().hits, hits, "its reads are not counted with others");
+    assert_eq!(
+        world.volume.core().cache.stats().hits,
+        hits,
+        "its reads are not counted with others"
+    );
     world.try_op(Op::Release { ino }).unwrap();
-    let left = world.volume.core.cache.resident_bytes();
+    let left = world.volume.core().cache.resident_bytes();
     assert!(left <= 16 * BLOCK as u64, "{left} bytes of it are left");
 }
 
@@ -97,11 +101,11 @@ fn a_stream_that_cannot_be_served_is_refused_at_open_and_another_one_leaves_room
     };
     let refused = open_as_media(&mut world, ino, 1 << 40);
     assert!(matches!(refused, Err(FsError::Refused(_))), "{refused:?}");
-    assert_eq!(world.volume.core.refs(ino).opens, 0, "a refused open is none");
+    assert_eq!(world.volume.core().refs(ino).opens, 0, "a refused open is none");
     open_as_media(&mut world, ino, 1_000_000).unwrap();
     let more = most(&mut world);
     assert!((2..100).contains(&more), "{more}");
-    assert_eq!(world.volume.core.stream_counts().admitted, more + 1);
+    assert_eq!(world.volume.core().stream_counts().admitted, more + 1);
     // A release makes room for exactly one.
     world.try_op(Op::Release { ino }).unwrap();
     assert_eq!(most(&mut world), 1);
@@ -113,7 +117,7 @@ fn a_stream_that_cannot_be_served_is_refused_at_open_and_another_one_leaves_room
 fn without_the_setting_an_attribute_makes_no_stream() {
     let (mut world, ino) = cold(Settings::default());
     open_as_media(&mut world, ino, 1 << 40).unwrap();
-    assert_eq!(world.volume.core.stream_counts(), Default::default());
+    assert_eq!(world.volume.core().stream_counts(), Default::default());
 }
 
 #[test]

@@ -234,10 +234,10 @@ fn what_is_forgotten_is_not_read_for_it() {
         }
         w.op(Op::Unlink { dir: ROOT_INO, name: b"removed".as_slice().into() });
         w.op(Op::Sync);
-        w.volume.core.drop_caches();
-        let there = w.volume.core.cached_inodes();
+        w.volume.core().drop_caches();
+        let there = w.volume.core().cached_inodes();
         w.op(Op::Forget { ino: kept, count: 1 });
-        assert_eq!(w.volume.core.cached_inodes(), there, "it was read");
+        assert_eq!(w.volume.core().cached_inodes(), there, "it was read");
         // One without a name is still freed, in memory or not.
         let used = w.volume.layout.space().0;
         w.op(Op::Forget { ino: removed, count: 1 });

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Buf, Bytes, Class, Io, MemDisk, Origin};
 use twin_fs::{
-    Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, SetTime, Settings,
-    Timestamp, Volume,
+    Cpu, Data, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, SetTime, Settings, Timestamp,
+    VolumeOf,
 };
 use twin_lfs::format::Superblock;
 use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
@@ -14,7 +14,7 @@ use twin_rt::{ClockOnly, Rt};
 struct World {
     rt: Rt,
     disk: Rc<MemDisk>,
-    volume: Rc<Volume<Lfs>>,
+    volume: VolumeOf<Lfs>,
     next_id: u64,
 }
 
@@ -27,7 +27,7 @@ impl World {
         World { rt, disk, volume, next_id: 1 }
     }
 
-    fn open(rt: &Rt, disk: &Rc<MemDisk>) -> Rc<Volume<Lfs>> {
+    fn open(rt: &Rt, disk: &Rc<MemDisk>) -> VolumeOf<Lfs> {
         let (settings, lfs) = (Settings::default(), LfsSettings::default());
         let open = Lfs::open(rt, Rc::clone(disk) as _, Cpu::none(), settings, lfs);
         rt.block_on(open).unwrap().unwrap().0

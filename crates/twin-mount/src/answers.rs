@@ -12,7 +12,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use twin_disk::{Freezable, Frozen};
-use twin_fs::{FileSystem, LayoutKind, OpenVolume, write_cost};
+use twin_fs::{FileSystem, LayoutKind, Volume, write_cost};
 use twin_host::Host;
 use twin_host::channel::{Channel, Session};
 use twin_lab::observe::{self, Observing};
@@ -62,7 +62,7 @@ pub enum Question {
 #[derive(Clone)]
 pub struct Answers {
     /// The volume.
-    pub volume: OpenVolume,
+    pub volume: Volume,
     /// Its device, if its content can be held.
     pub freezable: Option<Freezable>,
     /// Those who may observe it.
@@ -158,10 +158,8 @@ impl Client {
             return Err("this connection has frozen it already".into());
         }
         let clock = self.host.clone();
-        let still = volume
-            .hold_still(Rc::new(move || clock.now()))
-            .await
-            .map_err(|error| error.to_string())?;
+        let still =
+            volume.freeze(Rc::new(move || clock.now())).await.map_err(|error| error.to_string())?;
         let held = freezable.freeze(keep_bytes.min(KEEP_MOST)).await;
         let held_ns = self.host.now().since(still.since());
         // No operation that ended is missing, and of those that wait none has begun.

@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use twin_fs::{LayoutKind, OpenVolume, Settings};
+use twin_fs::{FileSystem, LayoutKind, Settings, Volume};
 use twin_host::fuse::{Deputy, Mount as FuseMount, MountOptions, Ready, SessionOptions};
 use twin_host::serving::{
     Place, Trace, end_of_recording, finish, has_ended, must_be_outside, recorded,
@@ -211,7 +211,7 @@ fn prepare(request: &MountRequest) -> Result<(&'static dyn LayoutKind, Option<Tr
 /// The options of the front end, within the memory that the mount may use.
 fn bounded_options(
     request: &MountRequest,
-    volume: &OpenVolume,
+    volume: &Volume,
     flight: Option<&Rc<FlightRecorder<File>>>,
 ) -> Result<SessionOptions, String> {
     let mut options = session_options(request, volume);
@@ -239,7 +239,7 @@ fn serve_opened(
     request: &MountRequest,
     ready: Ready,
     place: Place,
-    volume: OpenVolume,
+    volume: Volume,
     flight: Option<Rc<FlightRecorder<File>>>,
     also: Also,
 ) -> Result<(), String> {
@@ -250,10 +250,10 @@ fn serve_opened(
     volume.core().on_stop(move |error| {
         words.say(Grade::Error, &format!("{error}: from now on the volume is read-only"));
     });
-    let stopped = volume.downgrade();
+    let stopped = Rc::downgrade(volume.core());
     let stop = move |error| {
-        if let Some(volume) = stopped.upgrade() {
-            volume.core().poison(error);
+        if let Some(core) = stopped.upgrade() {
+            core.poison(error);
         }
     };
     let close = async move {
@@ -334,7 +334,7 @@ fn collects_writes(request: &MountRequest) -> bool {
 }
 
 /// What the kernel may do and keep. What clients of NFS change too it must ask for each time.
-fn session_options(request: &MountRequest, volume: &OpenVolume) -> SessionOptions {
+fn session_options(request: &MountRequest, volume: &Volume) -> SessionOptions {
     let features = &volume.core().features;
     let options = SessionOptions {
         writeback_cache: collects_writes(request) && features.lets_clients_collect(),
@@ -434,7 +434,7 @@ fn place(
     request: &MountRequest,
     host: Host,
     deputy: Deputy,
-    volume: &OpenVolume,
+    volume: &Volume,
     words: &Rc<Words>,
     note: String,
 ) -> Result<Place, String> {

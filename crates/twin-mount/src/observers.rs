@@ -13,7 +13,7 @@ use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use twin_disk::{Io, IoKind};
-use twin_fs::{Begun, Op, OpenVolume, OperationObserver};
+use twin_fs::{Begun, Op, OperationObserver, Volume};
 use twin_host::{Grade, Host, NewFile, RequestObserver, Requests, Words, offload};
 use twin_lab::observe::{Mounted, Observing, Row, Unseen, rows};
 use twin_report::rows::csv;
@@ -25,7 +25,7 @@ use twin_trace::Verb;
 /// Those who may observe a mount.
 pub struct Observers {
     host: Host,
-    volume: OpenVolume,
+    volume: Volume,
     requests: Requests,
     observations: Rc<Observations>,
 }
@@ -51,7 +51,7 @@ pub struct Observation {
 
 impl Observers {
     /// Of a volume that is open on `host`, above the device with these requests.
-    pub fn of(host: &Host, volume: &OpenVolume, requests: Requests) -> Rc<Observers> {
+    pub fn of(host: &Host, volume: &Volume, requests: Requests) -> Rc<Observers> {
         let observations = Observations {
             host: host.clone(),
             taken: RefCell::default(),
@@ -254,7 +254,7 @@ impl ObservedFile {
 mod tests {
     use super::*;
     use crate::opening::{OpenOptions, Opened, open_volume};
-    use twin_fs::{FileSystem, Identity, Request};
+    use twin_fs::{Identity, Request};
     use twin_host::{FileDevice, HostOptions, ImageOptions, create_image};
     use twin_lab::layouts::layout;
     use twin_lab::observe::Observed;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Freezable, IoKind, Recorded};
-use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, OpenVolume, Settings};
+use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, Settings, Volume};
 use twin_host::{
     FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Interrupts, NewFile,
 };
@@ -23,7 +23,7 @@ pub struct Opened {
     /// Its host.
     pub host: Host,
     /// The volume.
-    pub volume: OpenVolume,
+    pub volume: Volume,
     /// What opening had to do first, in words, if the volume had not been unmounted.
     pub recovery: Option<String>,
     /// Where everything that enters the core is logged.

@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{AtFlags, Mode, OFlags};
-use twin_fs::OpenVolume;
+use twin_fs::Volume;
 use twin_host::{Host, offload};
 use twin_lab::Status;
 
@@ -34,7 +34,7 @@ impl StatusFile {
     ///
     /// # Errors
     /// If it cannot be written.
-    pub(crate) fn begin(path: &Path, volume: &OpenVolume) -> Result<StatusFile, String> {
+    pub(crate) fn begin(path: &Path, volume: &Volume) -> Result<StatusFile, String> {
         let file = StatusFile::at(path)?;
         file.put_of(1, volume)?;
         Ok(file)
@@ -65,7 +65,7 @@ impl StatusFile {
     pub(crate) fn keep(
         &self,
         host: &Host,
-        volume: &OpenVolume,
+        volume: &Volume,
         serve: impl FnOnce() -> Result<(), String>,
     ) -> Result<(), String> {
         let (host, watched, its) = (host.clone(), volume.clone(), self.clone());
@@ -82,7 +82,7 @@ impl StatusFile {
         serve().and(self.put_of(u64::MAX, volume))
     }
 
-    fn put_of(&self, number: u64, volume: &OpenVolume) -> Result<(), String> {
+    fn put_of(&self, number: u64, volume: &Volume) -> Result<(), String> {
         let told = |error: std::io::Error| format!("{}: {error}", self.path.display());
         self.put(number, &text_of(volume)?).map_err(told)
     }
@@ -112,7 +112,7 @@ impl StatusFile {
     }
 }
 
-fn text_of(volume: &OpenVolume) -> Result<String, String> {
+fn text_of(volume: &Volume) -> Result<String, String> {
     serde_json::to_string(&Status::of(volume)).map_err(|error| error.to_string())
 }
 

@@ -10,7 +10,7 @@ use std::future::Future;
 use std::pin::pin;
 use std::rc::Rc;
 
-use twin_fs::{FileSystem, Ino, Op, Reply, Request, Result, Volume};
+use twin_fs::{Ino, Op, Reply, Request, Result, VolumeOf};
 use twin_model::generate::Generator;
 use twin_rt::{Event, Nanos, Rng, Time, join_all};
 
@@ -81,7 +81,7 @@ struct DriverState {
 }
 
 struct Driver<L: Subject> {
-    volume: Rc<Volume<L>>,
+    volume: VolumeOf<L>,
     rt: twin_rt::Rt,
     think_ns: u64,
     state: RefCell<DriverState>,
@@ -109,7 +109,7 @@ pub fn drive<L: Subject>(
         log: log.cloned(),
     };
     let driver = Rc::new(Driver {
-        volume: Rc::clone(world.volume()),
+        volume: world.volume().clone(),
         rt: world.rt.clone(),
         think_ns: scenario.think_ns,
         state: RefCell::new(state),
@@ -191,7 +191,7 @@ impl<L: Subject> Driver<L> {
                 return None;
             }
             state.left -= 1;
-            let request = tame(&self.volume.core.geometry, state.generator.next_for(client));
+            let request = tame(&self.volume.core().geometry, state.generator.next_for(client));
             if !needs_to_be_alone(&request.op) {
                 state.in_flight += 1;
                 return Some(request);
@@ -207,7 +207,7 @@ impl<L: Subject> Driver<L> {
     /// Executes a request and notes where it took effect: its place and its reply.
     async fn execute(&self, request: &Request) -> (usize, Result<Reply>) {
         let mut future = pin!(self.volume.execute(request.clone()));
-        let core = &self.volume.core;
+        let core = self.volume.core();
         let by_effect = !needs_to_be_alone(&request.op);
         let several = takes_steps(&request.op);
         let mut place = None;

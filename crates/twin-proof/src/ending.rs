@@ -9,7 +9,7 @@
 
 use std::rc::Rc;
 
-use twin_fs::{Data, FileSystem, FsError, Ino, Op, Reply, Request};
+use twin_fs::{Data, FsError, Ino, Op, Reply, Request};
 use twin_model::{Compare, diff};
 use twin_rt::{Nanos, Rng, SECS, Time, join_all};
 
@@ -113,7 +113,7 @@ fn run<L: Subject>(scenario: &Scenario) -> Result<Ended, String> {
     if bursts {
         burst(&world, &files_of(&journal), scenario, &mut rng, &mut ended)?;
     }
-    ended.stopped = u64::from(world.volume().core.poisoned().is_some());
+    ended.stopped = u64::from(world.volume().core().poisoned().is_some());
     let volume = world.volume.take().ok_or("the volume is not open")?;
     let closed = world.wait("closing", volume.close())?;
     ended.slowest_close_ns = world.rt.now() - began;
@@ -199,7 +199,7 @@ fn burst<L: Subject>(
     let ops = Rc::new(std::cell::RefCell::new(ops));
     let workers = (0..BURST).map(|worker| {
         let (ops, rt) = (Rc::clone(&ops), world.rt.clone());
-        let volume = Rc::clone(world.volume());
+        let volume = world.volume().clone();
         world.rt.spawn("kernel", async move {
             let mut done = Vec::new();
             loop {

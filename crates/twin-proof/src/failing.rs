@@ -90,7 +90,7 @@ fn run(scenario: &Scenario) -> Result<Failed, String> {
             .filter(|a| matches!(&a.reply, Some(Err(error)) if is_fault(error)));
         failed.errors += failures.count() as u64;
         sure = sure && follow(&mut history, &journal)?;
-        if world.volume().core.poisoned().is_some() {
+        if world.volume().core().poisoned().is_some() {
             failed.stopped = 1;
             stays_stopped(&mut world)?;
         }

@@ -10,7 +10,6 @@
 //! A policy that names everything is held to more: see [`crash`](fn@super::crash).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::rc::Rc;
 
 use twin_cache::flush::{Grain, Survives};
 use twin_fs::{Attr, Ino, Layout, Op, Reply, Timestamp, mode};
@@ -86,11 +85,11 @@ fn fail_with_memory(scenario: &Scenario) -> Result<Preserved, String> {
     let generator = super::generator(scenario)?;
     let (journal, _) = drive(scenario, &world, generator, scenario.ops, None)?;
     history.follow(&journal)?;
-    let (volume, end) = (Rc::clone(world.volume()), world.rt.now());
+    let (volume, end) = (world.volume().clone(), world.rt.now());
     let mut rng = Rng::stream(scenario.seed, "crash");
     let left = world.disk.power_failure(&mut rng).ok_or("the disk cannot lose its power")?;
-    let dirty_bytes = volume.layout.dirty(&volume.core).bytes;
-    let writes = volume.layout.preserve(&volume.core).ok_or("nothing is preserved")?;
+    let dirty_bytes = volume.layout.dirty(volume.core()).bytes;
+    let writes = volume.layout.preserve(volume.core());
     let writes = writes.map_err(|error| error.to_string())?;
     drop(volume);
     world.crash();

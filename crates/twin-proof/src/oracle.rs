@@ -245,7 +245,7 @@ pub fn model_of<L: Subject>(
     scenario: &Scenario,
     world: &mut AnyWorld<L>,
 ) -> Result<ModelFs, String> {
-    let geometry = world.volume().core.geometry.clone();
+    let geometry = world.volume().core().geometry.clone();
     let settings = Settings {
         block_size: geometry.block_size,
         data: if scenario.stamps { DataMode::Stamps } else { DataMode::Bytes },

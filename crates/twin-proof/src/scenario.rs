@@ -342,7 +342,7 @@ impl Scenario {
             checkpoint_age_ns: 2_000 * MILLIS,
             victim: self.victim.clone(),
             placement: PLACEMENTS[self.seed as usize % PLACEMENTS.len()].into(),
-            when: WHEN[self.seed as usize / PLACEMENTS.len() % WHEN.len()].into(),
+            trigger: WHEN[self.seed as usize / PLACEMENTS.len() % WHEN.len()].into(),
             background_cleaning: true,
             clean_step_bytes: 16 << 10,
             in_flight_bytes: 4 * u64::from(self.segment),

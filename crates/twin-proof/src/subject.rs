@@ -8,7 +8,7 @@ use std::rc::Rc;
 use twin_disk::BlockDevice;
 use twin_ffs::Ffs;
 use twin_fs::LayoutKind;
-use twin_fs::{Core, Cpu, Layout, Result, Volume};
+use twin_fs::{Core, Cpu, Layout, Result, VolumeOf};
 use twin_lfs::Lfs;
 use twin_rt::Rt;
 
@@ -16,7 +16,7 @@ use super::Scenario;
 
 /// A layout under test.
 #[allow(async_fn_in_trait)] // Volumes are driven on one thread: no `Send` bound is wanted.
-pub trait Subject: Layout {
+pub trait Subject: Layout + Sized {
     /// What opening had to do.
     type Recovered;
 
@@ -31,7 +31,7 @@ pub trait Subject: Layout {
         rt: &Rt,
         device: Rc<dyn BlockDevice>,
         scenario: &Scenario,
-    ) -> Result<(Rc<Volume<Self>>, Self::Recovered)>;
+    ) -> Result<(VolumeOf<Self>, Self::Recovered)>;
 
     /// Bytes used, and the most that this may become.
     fn used(&self) -> (u64, u64);
@@ -109,7 +109,7 @@ impl Subject for Lfs {
         rt: &Rt,
         device: Rc<dyn BlockDevice>,
         scenario: &Scenario,
-    ) -> Result<(Rc<Volume<Lfs>>, Self::Recovered)> {
+    ) -> Result<(VolumeOf<Lfs>, Self::Recovered)> {
         Lfs::open(rt, device, Cpu::none(), scenario.settings(), scenario.lfs()).await
     }
 
@@ -171,7 +171,7 @@ impl Subject for Ffs {
         rt: &Rt,
         device: Rc<dyn BlockDevice>,
         scenario: &Scenario,
-    ) -> Result<(Rc<Volume<Ffs>>, Self::Recovered)> {
+    ) -> Result<(VolumeOf<Ffs>, Self::Recovered)> {
         Ffs::open(rt, device, Cpu::none(), scenario.settings(), scenario.ffs()).await
     }
 

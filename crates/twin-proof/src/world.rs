@@ -7,7 +7,7 @@ use std::rc::Rc;
 use std::task::Poll;
 
 use twin_disk::{BlockDevice, Recorded};
-use twin_fs::{FileSystem, Op, Reply, Request, Volume};
+use twin_fs::{Op, Reply, Request, VolumeOf};
 use twin_lfs::Lfs;
 use twin_rt::{Driver, Nanos, Order, Rt, SECS, Time};
 
@@ -58,7 +58,7 @@ pub struct AnyWorld<L: Subject> {
     /// The disk.
     pub disk: SimDisk,
     /// The volume, once it is open.
-    pub volume: Option<Rc<Volume<L>>>,
+    pub volume: Option<VolumeOf<L>>,
     /// Bytes used when the volume was closed.
     pub used_bytes: u64,
     scenario: Scenario,
@@ -144,7 +144,7 @@ impl<L: Subject> AnyWorld<L> {
     /// How the volume stands, in words.
     fn state(&self) -> String {
         let Some(volume) = &self.volume else { return "not open".into() };
-        volume.layout.describe(&volume.core)
+        volume.layout.describe(volume.core())
     }
 
     /// Opens the volume.
@@ -171,7 +171,7 @@ impl<L: Subject> AnyWorld<L> {
     ///
     /// # Panics
     /// If it is not.
-    pub fn volume(&self) -> &Rc<Volume<L>> {
+    pub fn volume(&self) -> &VolumeOf<L> {
         match &self.volume {
             Some(volume) => volume,
             None => panic!("the volume is not open"),
@@ -186,7 +186,7 @@ impl<L: Subject> AnyWorld<L> {
         self.next_id += 1;
         let what = format!("{op:?}");
         let request = Request::root(self.next_id, op);
-        let volume = Rc::clone(self.volume());
+        let volume = self.volume().clone();
         self.wait(&what, async move { volume.execute(request).await })
     }
 
@@ -207,7 +207,7 @@ impl<L: Subject> AnyWorld<L> {
     }
 
     fn walk(&mut self) -> Result<Result<twin_model::Dump, twin_model::DumpError>, String> {
-        let volume = Rc::clone(self.volume());
+        let volume = self.volume().clone();
         let mut id = 1 << 56;
         self.wait("walking", twin_model::dump(&*volume, &mut id))
     }

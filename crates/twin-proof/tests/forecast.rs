@@ -12,7 +12,7 @@ use twin_ageing::forecast::next_period;
 use twin_ageing::fork::{Closed, Twin};
 use twin_disk::{BlockDevice, MemDisk};
 use twin_fs::{
-    Cpu, FileSystem, FsError, Identity, Op, OpenVolume, Reply, Request, Settings, write_cost,
+    Cpu, FileSystem, FsError, Identity, Op, Reply, Request, Settings, Volume, write_cost,
 };
 use twin_lab::layouts::layout;
 use twin_lab::{Config, Platter, Run, Workload, simulate};
@@ -39,17 +39,17 @@ impl Source for Listed {
 }
 
 /// A recorder whose trace stays in memory.
-type InMemory = Recorder<OpenVolume, Vec<u8>>;
+type InMemory = Recorder<Volume, Vec<u8>>;
 
 /// A volume that is recorded from a moment on.
 struct Recordable {
-    volume: OpenVolume,
+    volume: Volume,
     recorder: RefCell<Option<Rc<InMemory>>>,
     records: Cell<bool>,
 }
 
 impl Recordable {
-    fn new(volume: &OpenVolume) -> Recordable {
+    fn new(volume: &Volume) -> Recordable {
         Recordable {
             volume: volume.clone(),
             recorder: RefCell::default(),
@@ -82,7 +82,7 @@ impl FileSystem for Recordable {
     }
 }
 
-fn sync(rt: &Rt, volume: &OpenVolume) {
+fn sync(rt: &Rt, volume: &Volume) {
     rt.block_on(volume.execute(Request::root(1 << 39, Op::Sync))).unwrap().unwrap();
 }
 

@@ -9,8 +9,8 @@ use std::rc::Rc;
 use twin_ageing::fork::{Closed, Twin};
 use twin_disk::{Block, BlockDevice, Buf, Class, Freezable, Io, MemDisk, Origin};
 use twin_fs::{
-    CheckRequest, Cpu, FileSystem, Identity, LayoutKind, Op, OpenVolume, ROOT_INO, Reply, Request,
-    SetTime, Settings,
+    CheckRequest, Cpu, Identity, LayoutKind, Op, ROOT_INO, Reply, Request, SetTime, Settings,
+    Volume,
 };
 use twin_lab::layouts::layout;
 use twin_model::generate::{Generator, WorkloadParams};
@@ -29,13 +29,13 @@ fn settings() -> Settings {
     Settings { expand_stamps: true, cache_bytes: 1 << 20, cached_inodes: 30, ..Settings::default() }
 }
 
-fn open(rt: &Rt, kind: &dyn LayoutKind, device: Rc<dyn BlockDevice>) -> OpenVolume {
+fn open(rt: &Rt, kind: &dyn LayoutKind, device: Rc<dyn BlockDevice>) -> Volume {
     let config = kind.config();
     let opening = config.open(rt, device, Cpu::none(), settings());
     rt.block_on(opening).unwrap().unwrap().volume
 }
 
-fn model_of(rt: &Rt, volume: &OpenVolume) -> ModelFs {
+fn model_of(rt: &Rt, volume: &Volume) -> ModelFs {
     let geometry = volume.core().geometry.clone();
     let settings = twin_model::Settings {
         block_size: geometry.block_size,
@@ -66,7 +66,7 @@ struct Client {
 }
 
 impl Client {
-    fn start(rt: &Rt, volume: &OpenVolume, seed: u64) -> Rc<Client> {
+    fn start(rt: &Rt, volume: &Volume, seed: u64) -> Rc<Client> {
         let client = Rc::new(Client {
             model: RefCell::new(model_of(rt, volume)),
             stops: Cell::default(),
@@ -105,7 +105,7 @@ impl Client {
 }
 
 /// Executes a request. Returns when it first took effect, or ended, if it had none.
-async fn execute(rt: &Rt, volume: &OpenVolume, request: Request) -> (Time, twin_fs::Result<Reply>) {
+async fn execute(rt: &Rt, volume: &Volume, request: Request) -> (Time, twin_fs::Result<Reply>) {
     let mut future = pin!(volume.execute(request));
     let mut at = None;
     let reply = poll_fn(|cx| {
@@ -120,7 +120,7 @@ async fn execute(rt: &Rt, volume: &OpenVolume, request: Request) -> (Time, twin_
     (at.unwrap_or(rt.now()), reply)
 }
 
-fn dump_of(rt: &Rt, volume: &OpenVolume) -> Dump {
+fn dump_of(rt: &Rt, volume: &Volume) -> Dump {
     let mut next_id = 1 << 40;
     rt.block_on(twin_model::dump(volume, &mut next_id)).unwrap().unwrap()
 }
@@ -154,13 +154,13 @@ fn fork_once(kind: &'static dyn LayoutKind, disk: &str, seed: u64) -> u64 {
     let instant = async {
         rt.sleep(400 * MILLIS + seed * 37 * MILLIS).await;
         let clock = rt.clone();
-        let still = volume.hold_still(Rc::new(move || clock.now())).await.unwrap();
+        let guard = volume.freeze(Rc::new(move || clock.now())).await.unwrap();
         let expected = client.model.borrow().dump();
         let done = client.done.get();
         let frozen = device.freeze(KEPT).await.unwrap();
         assert_eq!(client.done.get(), done, "{what}: no operation ends while they are held");
-        let held_ns = rt.now().since(still.since());
-        drop(still);
+        let held_ns = rt.now().since(guard.since());
+        drop(guard);
         // Much of what the volume has written is written over before the fork is read.
         rt.sleep(1500 * MILLIS).await;
         (expected, Rc::new(frozen), done, held_ns)

@@ -110,7 +110,7 @@ fn recovery_replays_what_memory_that_survives_held() {
 }
 
 fn survives_of(
-    entry: &twin_settings::RegistryEntry<twin_cache::flush::Kind>,
+    entry: &twin_settings::RegistryEntry<twin_cache::flush::FlushSpec>,
 ) -> twin_cache::flush::Survives {
     entry.survives
 }

@@ -36,9 +36,6 @@ impl Bitmap {
     }
 
     /// Reads the bitmap of `len` bits that begins at a block.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub(crate) async fn read(
         device: &dyn BlockDevice,
         sb: &Superblock,
@@ -96,12 +93,10 @@ impl Bitmap {
         None
     }
 
-    /// Numbers in use.
     pub(crate) fn used(&self) -> u32 {
         self.used
     }
 
-    /// All numbers.
     pub(crate) fn len(&self) -> u32 {
         self.len
     }

@@ -13,8 +13,8 @@ use std::rc::Rc;
 use twin_cache::Lbn;
 use twin_disk::{BlockDevice, Bytes};
 use twin_fs::check::{
-    Claim, Finding, FoundInode, Image, Kind, Node, NumberState, Numbers, Phase, Progress, Report,
-    Step,
+    Claim, Finding, FindingKind, FoundInode, Image, Node, NumberState, Numbers, Phase, Progress,
+    Report, Step,
 };
 use twin_fs::dinode::{Dinode, TRUNCATING};
 use twin_fs::geometry::{Geometry, Ptr};
@@ -129,7 +129,7 @@ impl VsfsImage {
             let is_reserved = Ino::from(number) < ROOT_INO;
             inodes.set(number, is_reserved || node.state == NumberState::Read);
         }
-        let kinds = [(Kind::InodeMap, "inode"), (Kind::FragmentMap, "data")];
+        let kinds = [(FindingKind::InodeMap, "inode"), (FindingKind::FragmentMap, "data")];
         for ((kind, name), bitmap) in kinds.into_iter().zip([&inodes, &self.claims]) {
             let mut wrong = 0;
             for (place, right) in bitmap.blocks() {
@@ -195,7 +195,7 @@ impl Image for VsfsImage {
             report.counts.orphans += 1;
             if !self.was_open {
                 let what = "the inode was being removed or cut, on a volume that was closed";
-                report.add(Finding::minor(Kind::LostInode, what).at(*at).of(d.ino));
+                report.add(Finding::minor(FindingKind::LostInode, what).at(*at).of(d.ino));
             }
         }
     }

@@ -26,9 +26,6 @@ impl Disk {
     }
 
     /// A block's content.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub(crate) async fn block(&self, place: u64) -> Result<Vec<u8>> {
         match self.changed.get(&place) {
             Some(bytes) => Ok(bytes.clone()),
@@ -36,15 +33,12 @@ impl Disk {
         }
     }
 
-    /// Changes a block.
+    /// Changes a block in memory; the device keeps the old one.
     pub(crate) fn put(&mut self, place: u64, bytes: Vec<u8>) {
         self.changed.insert(place, bytes);
     }
 
     /// Writes what was changed.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub(crate) async fn write(&mut self) -> Result<()> {
         for (place, bytes) in std::mem::take(&mut self.changed) {
             let block = vec![Block::Bytes(Buf::copy_of(&bytes).freeze())];

@@ -19,7 +19,7 @@ pub const INODE_BYTES: u32 = 256;
 /// Where the pointers of an inode begin, and how many there are: 12 direct ones, an indirect and a double
 /// indirect one.
 pub const POINTERS_AT: usize = 40;
-/// See [`POINTERS_AT`].
+/// The number of pointers of an inode, which begin at [`POINTERS_AT`].
 pub const POINTERS: usize = 14;
 /// The bytes of block 0 that are used.
 pub const SUPERBLOCK_BYTES: usize = 64;
@@ -31,7 +31,7 @@ pub const IN_USE: u32 = 2;
 /// The superblock. Places are numbers of blocks from the start of the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
-    /// Identifies the volume.
+    /// The number that distinguishes the volume from all others.
     pub uuid: [u8; 16],
     /// Bytes of a block.
     pub block_size: u32,
@@ -45,7 +45,7 @@ pub struct Superblock {
     pub data_bitmap: u32,
     /// First block of the inode table.
     pub inode_table: u32,
-    /// First data block.
+    /// The number of the first data block.
     pub data: u32,
 }
 
@@ -103,7 +103,7 @@ impl Superblock {
         features(&self.geometry())
     }
 
-    /// Data blocks.
+    /// The number of data blocks.
     pub fn data_blocks(&self) -> u32 {
         self.blocks - self.data
     }
@@ -144,9 +144,6 @@ impl Superblock {
     }
 
     /// Reads the superblock of a device of `size` bytes, and its state.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn decode(raw: &[u8], size: u64) -> Result<(Superblock, u32)> {
         let wrong = |at: u64, what: &str| Err(FsError::corrupt(at, what));
         if raw.len() < SUPERBLOCK_BYTES || !raw.starts_with(MAGIC) {
@@ -179,9 +176,6 @@ impl Superblock {
     }
 
     /// Writes block 0.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub async fn write(&self, device: &dyn BlockDevice, state: u32) -> Result<()> {
         let block = Block::Bytes(Buf::copy_of(&self.encode(state)).freeze());
         let origin = Origin::Checkpoint;
@@ -211,9 +205,6 @@ impl Superblock {
 }
 
 /// Reads bytes of the device.
-///
-/// # Errors
-/// If the device fails.
 pub(crate) async fn read(device: &dyn BlockDevice, at: u64, len: u64) -> Result<Vec<u8>> {
     let blocks = device.submit(Io::read(at, len, Class::Meta, Origin::Recovery)).await?;
     Ok(gather(&blocks, 0, len as usize).to_bytes().to_vec())
@@ -238,7 +229,7 @@ fn geometry(block_size: u32) -> Geometry {
 /// extended attributes, no directory indexes, no times of creation. The operations above ask this
 /// value and refuse what needs more.
 fn features(geometry: &Geometry) -> Features {
-    Features { in_place: true, ..Features::of(geometry) }
+    Features { in_place: true, new_inode_bytes: 0, ..Features::of(geometry) }
 }
 
 #[cfg(test)]

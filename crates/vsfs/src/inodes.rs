@@ -54,9 +54,6 @@ impl Inodes {
     }
 
     /// Reads the inode bitmap.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub(crate) async fn read(device: &dyn BlockDevice, sb: &Superblock) -> Result<Inodes> {
         let bitmap = Bitmap::read(device, sb, sb.inode_bitmap, sb.inodes).await?;
         Ok(Inodes::new(sb, bitmap))

@@ -6,12 +6,12 @@ use twin_disk::BlockDevice;
 use twin_fs::check::Progress;
 use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::{
-    CheckReport, CheckRequest, Cpu, FsError, Identity, KeyHelp, Layout, LayoutConfig, LayoutKind,
-    OpenVolume, Opened, Result, Settings, VolumeProperty,
+    CheckReport, CheckRequest, Cpu, DeclaredConfig, FsError, Identity, LayoutConfig, LayoutKind,
+    Opened, Result, Settings, Volume, VolumeProperty,
 };
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::value::bytes_for_people as size;
-use twin_settings::{Key, SettingsError, Unit, set, text_of};
+use twin_settings::{Key, Unit};
 
 use crate::check::check;
 use crate::dump::{STRUCTURES, dump};
@@ -20,9 +20,9 @@ use crate::layout::Vsfs;
 use crate::open::MkfsOptions;
 
 /// The very simple file system.
-pub const VSFS: &dyn LayoutKind = &Kind;
+pub const VSFS: &dyn LayoutKind = &VsfsKind;
 
-struct Kind;
+struct VsfsKind;
 
 /// How volumes are made. Nothing can be set when one is opened.
 #[derive(Clone, Debug)]
@@ -56,63 +56,40 @@ const MAKING: &[Key<VsfsConfig>] = &[
 
 const OPENING: &[Key<VsfsConfig>] = &[];
 
-impl LayoutConfig for VsfsConfig {
-    fn boxed(&self) -> Box<dyn LayoutConfig> {
-        Box::new(self.clone())
-    }
+impl DeclaredConfig for VsfsConfig {
+    const MAKING: &[Key<VsfsConfig>] = MAKING;
+    const OPENING: &[Key<VsfsConfig>] = OPENING;
 
-    fn set(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError> {
-        set(self, MAKING, key, value)
-    }
-
-    fn set_for_open(&mut self, key: &str, value: &str) -> std::result::Result<(), SettingsError> {
-        set(self, OPENING, key, value)
-    }
-
-    fn keys(&self) -> Vec<KeyHelp> {
-        KeyHelp::of(MAKING.iter(), self)
-    }
-
-    fn complete(&mut self, _asked: &dyn Fn(&str) -> bool) {
-        // No setting depends on another.
-    }
-
-    fn mkfs<'a>(
-        &'a self,
-        rt: &'a Rt,
+    async fn mkfs(
+        &self,
+        rt: &Rt,
         device: Rc<dyn BlockDevice>,
         identity: Identity,
-    ) -> BoxFuture<'a, Result<String>> {
+    ) -> Result<String> {
         let Identity { uuid, root } = identity;
         let options = MkfsOptions { uuid, root, ..self.mkfs.clone() };
-        Box::pin(async move {
-            let sb = Vsfs::mkfs(rt, device, &options).await?;
-            Ok(format!(
-                "vsfs, {} in {} blocks of {}, {} inodes",
-                size(sb.byte_of(sb.blocks.into())),
-                sb.blocks,
-                size(sb.block_size.into()),
-                sb.inodes
-            ))
-        })
+        let sb = Vsfs::mkfs(rt, device, &options).await?;
+        Ok(format!(
+            "vsfs, {} in {} blocks of {}, {} inodes",
+            size(sb.byte_of(sb.blocks.into())),
+            sb.blocks,
+            size(sb.block_size.into()),
+            sb.inodes
+        ))
     }
 
-    fn open<'a>(
-        &'a self,
-        rt: &'a Rt,
+    async fn open(
+        &self,
+        rt: &Rt,
         device: Rc<dyn BlockDevice>,
         cpu: Cpu,
         settings: Settings,
-    ) -> BoxFuture<'a, Result<Opened>> {
-        Vsfs::open(rt, device, cpu, settings)
-    }
-
-    fn text(&self) -> String {
-        text_of(self, &VsfsConfig::default(), OPENING)
+    ) -> Result<Opened> {
+        Vsfs::open(rt, device, cpu, settings).await
     }
 }
 
-impl LayoutKind for Kind {
+impl LayoutKind for VsfsKind {
     fn name(&self) -> &'static str {
         "vsfs"
     }
@@ -156,8 +133,8 @@ impl LayoutKind for Kind {
             if how.data {
                 return Err(FsError::Invalid("a vsfs volume has no checksums: leave out --data"));
             }
-            let mut told = |p: Progress| progress(p.done, p.total);
-            Ok(check(rt, device, how.repair, &mut told).await?.into())
+            let mut report_progress = |p: Progress| progress(p.done, p.total);
+            Ok(check(rt, device, how.repair, &mut report_progress).await?.into())
         })
     }
 
@@ -175,10 +152,9 @@ impl LayoutKind for Kind {
         Box::pin(dump(device, request, sink))
     }
 
-    fn properties(&self, volume: &OpenVolume) -> Vec<VolumeProperty> {
-        let Some(volume) = volume.of_layout::<Vsfs>() else { return Vec::new() };
-        let sb = volume.layout.superblock();
-        let stat = volume.layout.stat(&volume.core);
+    fn properties(&self, volume: &Volume) -> Vec<VolumeProperty> {
+        let Some(vsfs) = volume.layout_as::<Vsfs>() else { return Vec::new() };
+        let (sb, stat) = (vsfs.superblock(), volume.stat());
         let used = stat.blocks - stat.free;
         let percent = used as f64 * 100.0 / stat.blocks as f64;
         vec![

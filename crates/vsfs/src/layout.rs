@@ -9,9 +9,10 @@ use twin_cache::Lbn;
 use twin_disk::{Io, Origin};
 use twin_fs::geometry::{Parent, Ptr, UNWRITTEN};
 use twin_fs::{
-    Chosen, Core, Dirty, FsError, Ino, Inode, Layout, Need, Picked, Result, Room, SpaceMap,
-    VolumeStat, Written,
+    Admission, AdmissionGuard, Answer, Chosen, Core, Dirty, Figures, FsError, Ino, Inode,
+    InodeEvent, Layout, Need, Picked, Result, Room, SpaceMap, SyncScope, VolumeStat,
 };
+use twin_rt::BoxFuture;
 
 use crate::format::{CLEAN, Superblock};
 use crate::inodes::Inodes;
@@ -24,11 +25,18 @@ pub struct Vsfs {
     pub(crate) space: Space,
     pub(crate) inodes: Inodes,
     write_back: WriteBack,
+    admission: Admission,
 }
 
 impl Vsfs {
     pub(crate) fn new(sb: Superblock, space: Space, inodes: Inodes) -> Vsfs {
-        Vsfs { sb, space, inodes, write_back: WriteBack::default() }
+        Vsfs {
+            sb,
+            space,
+            inodes,
+            write_back: WriteBack::default(),
+            admission: Admission::default(),
+        }
     }
 
     /// The superblock of the volume.
@@ -51,47 +59,67 @@ impl Vsfs {
         let ptr = core.resident_ptr(inode, before).filter(Ptr::is_on_disk);
         ptr.map_or(0, |ptr| ptr.addr)
     }
+
+    async fn sync_all(&self, core: &Rc<Core>) -> Result<()> {
+        self.write_all(core).await?;
+        if let Err(error) = core.device.submit(Io::flush(Origin::User)).await {
+            core.poison(FsError::Io(error));
+        }
+        core.check_writable()
+    }
+
+    async fn close(&self, core: &Rc<Core>) -> Result<()> {
+        while self.dirty(core).any {
+            self.write_all(core).await?;
+        }
+        self.sync_all(core).await?;
+        // The state is written last: only a volume whose blocks are all on the disk needs no check.
+        self.sb.write(&*core.device, CLEAN).await
+    }
 }
 
 impl Layout for Vsfs {
-    /// Admission needs no state, because reservations are enough.
-    type AdmissionGuard = ();
-
-    async fn load_inode(&self, core: &Rc<Core>, ino: Ino) -> Result<Rc<Inode>> {
-        self.inodes.load(core, ino).await
+    fn load_inode<'a>(&'a self, core: &'a Rc<Core>, ino: Ino) -> BoxFuture<'a, Result<Rc<Inode>>> {
+        Box::pin(self.inodes.load(core, ino))
     }
 
-    async fn pick_inode(&self, core: &Rc<Core>, _near: Ino, _mode: u32) -> Result<Picked> {
-        self.inodes.pick(core).await
+    fn pick_inode<'a>(
+        &'a self,
+        core: &'a Rc<Core>,
+        _near: Ino,
+        _mode: u32,
+    ) -> BoxFuture<'a, Result<Picked>> {
+        Box::pin(self.inodes.pick(core))
     }
 
-    fn unpick(&self, _core: &Core, picked: Picked) {
-        self.inodes.unpick(picked.ino);
+    fn inode_event(&self, core: &Core, event: InodeEvent<'_>) {
+        match event {
+            InodeEvent::Unpicked(picked) => self.inodes.unpick(picked.ino),
+            InodeEvent::Created(inode) => self.inodes.inode_created(inode),
+            // After a crash, the check examines all inodes and finds those without names.
+            InodeEvent::Orphaned(_) | InodeEvent::Adopted(_) => {}
+            InodeEvent::Freed(inode) => self.inodes.free(core, inode),
+        }
     }
 
-    fn inode_created(&self, _core: &Core, inode: &Rc<Inode>) {
-        self.inodes.inode_created(inode);
-    }
-
-    fn free_inode(&self, core: &Core, inode: &Rc<Inode>) {
-        self.inodes.free(core, inode);
-    }
-
-    fn set_orphan(&self, _core: &Core, _inode: &Inode, _orphan: bool) {
-        // After a crash, the check examines all inodes and finds those without names.
+    fn admit<'a>(
+        &'a self,
+        core: &'a Rc<Core>,
+        bytes: u64,
+        _need: Need,
+    ) -> Answer<'a, Result<AdmissionGuard>> {
+        // No operation waits, because reservations are enough.
+        Answer::ready(core.check_writable().map(|()| self.admission.admit(bytes)))
     }
 
     fn reserve(&self, _core: &Core, bytes: u64) -> Result<()> {
         self.space.reserve(bytes)
     }
 
-    fn unreserve(&self, _core: &Core, bytes: u64) {
-        self.space.unreserve(bytes);
-    }
-
-    fn inode_bytes(&self) -> u64 {
-        // The table has its space from the start.
-        0
+    fn release(&self, core: &Core, bytes: u64) {
+        if let Err(error) = self.space.release(bytes) {
+            core.poison(error);
+        }
     }
 
     fn place(&self, core: &Core, inode: &Inode, lbn: Lbn, old: Ptr, len: u32) -> Ptr {
@@ -108,92 +136,70 @@ impl Layout for Vsfs {
     }
 
     fn free_block(&self, core: &Core, inode: &Inode, ptr: Ptr, len: u32) {
-        self.space.unreserve(len.into());
+        self.release(core, len.into());
         if ptr.is_on_disk() && !self.space.free(ptr.addr) {
             let what = format!("inode {} had block {}, which is free", inode.ino, ptr.addr);
             core.poison(FsError::inconsistent(what));
         }
     }
 
-    fn has_dirty(&self, core: &Core) -> bool {
-        self.write_back.has_dirty(core, &self.inodes, &self.space)
-    }
-
-    async fn admit(&self, core: &Rc<Core>, _bytes: u64, _need: Need) -> Result<()> {
-        core.check_writable()
-    }
-
     fn dirty(&self, core: &Core) -> Dirty {
         let inode_bytes = core.dirty_inode_count() as u64 * u64::from(core.geometry.inode_size);
-        Dirty {
-            bytes: core.cache.dirty_bytes() + inode_bytes,
-            any: self.has_dirty(core),
-            unit_bytes: 1 << 20,
+        let any = self.write_back.has_dirty(core, &self.inodes, &self.space);
+        let bytes = core.cache.dirty_bytes() + inode_bytes;
+        Dirty { bytes, any, wakes_flusher: any, unit_bytes: 1 << 20 }
+    }
+
+    fn write_back<'a>(
+        &'a self,
+        core: &'a Rc<Core>,
+        chosen: Option<Vec<Chosen>>,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            let chosen = chosen.as_deref();
+            self.write_back.write(core, &self.inodes, &self.space, chosen).await
+        })
+    }
+
+    fn drain<'a>(&'a self, core: &'a Rc<Core>, durable: bool) -> BoxFuture<'a, Result<()>> {
+        Box::pin(async move {
+            // Write-back has waited for the device.
+            if durable {
+                core.device.submit(Io::flush(Origin::WriteBack)).await.map_err(FsError::Io)?;
+            }
+            core.check_writable()
+        })
+    }
+
+    fn sync<'a>(&'a self, core: &'a Rc<Core>, scope: SyncScope<'a>) -> BoxFuture<'a, Result<()>> {
+        match scope {
+            // The names that lead to a file, the bitmaps and the inodes may be in any block, so all
+            // are written.
+            SyncScope::File { .. } | SyncScope::Volume => Box::pin(self.sync_all(core)),
+            SyncScope::Close => Box::pin(self.close(core)),
         }
-    }
-
-    async fn write_back(&self, core: &Rc<Core>) -> Result<()> {
-        self.write_all(core).await
-    }
-
-    async fn write_some(&self, core: &Rc<Core>, chosen: Vec<Chosen>) -> Result<()> {
-        self.write_back.write(core, &self.inodes, &self.space, Some(&chosen)).await
-    }
-
-    async fn settle(&self, core: &Rc<Core>, durable: bool) -> Result<()> {
-        // Write-back has waited for the device.
-        if durable {
-            core.device.submit(Io::flush(Origin::WriteBack)).await.map_err(FsError::Io)?;
-        }
-        core.check_writable()
-    }
-
-    async fn fsync(&self, core: &Rc<Core>, _inode: &Rc<Inode>, _data_only: bool) -> Result<()> {
-        // The names that lead to the file, the bitmaps and the inodes may be in any block, so all
-        // are written.
-        self.sync(core).await
-    }
-
-    async fn sync(&self, core: &Rc<Core>) -> Result<()> {
-        self.write_all(core).await?;
-        if let Err(error) = core.device.submit(Io::flush(Origin::User)).await {
-            core.poison(FsError::Io(error));
-        }
-        core.check_writable()
-    }
-
-    async fn close(&self, core: &Rc<Core>) -> Result<()> {
-        while self.has_dirty(core) {
-            self.write_all(core).await?;
-        }
-        self.sync(core).await?;
-        // The state is written last: only a volume whose blocks are all on the disk needs no check.
-        self.sb.write(&*core.device, CLEAN).await
     }
 
     fn room(&self, _core: &Core) -> Room {
         self.space.room()
     }
 
-    fn written(&self) -> Written {
-        self.write_back.written()
-    }
-
-    fn space_map(&self, _core: &Core) -> SpaceMap {
-        SpaceMap::settled("ranges of blocks", self.space.used_by_range().into_iter())
-    }
-
-    fn stat(&self, _core: &Core) -> VolumeStat {
+    fn figures(&self, _core: &Core) -> Figures {
         let Room { free_bytes, limit_bytes } = self.space.room();
         let block = u64::from(self.sb.block_size);
         let (inodes, free_inodes) = self.inodes.counts();
-        VolumeStat {
+        let stat = VolumeStat {
             block_size: self.sb.block_size,
             io_size: self.sb.block_size,
             blocks: limit_bytes / block,
             free: free_bytes / block,
             inodes,
             free_inodes,
-        }
+        };
+        Figures { stat, written: self.write_back.written() }
+    }
+
+    fn space_map(&self, _core: &Core) -> SpaceMap {
+        SpaceMap::of("ranges of blocks", self.space.used_by_range().into_iter())
     }
 }

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Class, Io, Origin, Overlay};
-use twin_fs::{Core, Cpu, FsError, OpenVolume, Opened, Picked, ROOT_INO, Result, Settings, Volume};
+use twin_fs::{Core, Cpu, FsError, Opened, Picked, ROOT_INO, Result, Settings, VolumeOf};
 use twin_rt::{BoxFuture, Rt};
 
 use crate::check::check;
@@ -19,7 +19,7 @@ pub struct MkfsOptions {
     pub block_size: u32,
     /// Bytes of space for each inode.
     pub bytes_per_inode: u32,
-    /// Identifies the volume.
+    /// The number that distinguishes the volume from all others.
     pub uuid: [u8; 16],
     /// Owner, group and permission bits of the root directory.
     pub root: (u32, u32, u32),
@@ -60,7 +60,7 @@ impl Vsfs {
         let (space, inodes) = (Space::empty(&sb), Inodes::empty(&sb));
         let settings = Settings::default();
         let volume = volume(rt, device, Cpu::none(), settings, sb.clone(), space, inodes)?;
-        let (layout, core) = (&volume.layout, &volume.core);
+        let (layout, core) = (&volume.layout, volume.core());
         // The root gets the first free number and is the first inode.
         let Picked { ino, generation } = layout.inodes.pick(core).await?;
         volume.make_root(Picked { ino, generation }, options.root.2)?;
@@ -101,7 +101,7 @@ impl Vsfs {
                 recovery = Some(words);
             }
             let volume = Vsfs::open_sound(rt, device, cpu, settings, sb).await?;
-            Ok(Opened { volume: OpenVolume::new(volume), recovery })
+            Ok(Opened { volume: volume.volume, recovery })
         })
     }
 
@@ -112,7 +112,7 @@ impl Vsfs {
         cpu: Cpu,
         settings: Settings,
         sb: Superblock,
-    ) -> Result<Rc<Volume<Vsfs>>> {
+    ) -> Result<VolumeOf<Vsfs>> {
         let space = Space::read(&*device, &sb).await?;
         let inodes = Inodes::read(&*device, &sb).await?;
         if !settings.read_only {
@@ -133,7 +133,7 @@ fn volume(
     sb: Superblock,
     space: Space,
     inodes: Inodes,
-) -> Result<Rc<Volume<Vsfs>>> {
+) -> Result<VolumeOf<Vsfs>> {
     let core = Core::new(rt.clone(), device, cpu, sb.geometry(), sb.features(), settings)?;
-    Volume::new(core, Vsfs::new(sb, space, inodes))
+    VolumeOf::new(core, Vsfs::new(sb, space, inodes))
 }

@@ -12,6 +12,8 @@ use twin_fs::{FsError, Result, Room};
 use crate::bitmap::Bitmap;
 use crate::format::Superblock;
 
+const RELEASED_TOO_MUCH: &str = "more space was given back than files had: check the volume";
+
 /// The space of a volume. See the module.
 pub(crate) struct Space {
     bitmap: RefCell<Bitmap>,
@@ -39,9 +41,6 @@ impl Space {
     }
 
     /// Reads the data bitmap.
-    ///
-    /// # Errors
-    /// If the device fails.
     pub(crate) async fn read(device: &dyn BlockDevice, sb: &Superblock) -> Result<Space> {
         let bitmap = Bitmap::read(device, sb, sb.data_bitmap, sb.data_blocks()).await?;
         Ok(Space::new(sb, bitmap))
@@ -57,9 +56,14 @@ impl Space {
     }
 
     /// Releases reserved space.
-    pub(crate) fn unreserve(&self, bytes: u64) {
-        debug_assert!(bytes <= self.used_bytes.get(), "more space given back than was reserved");
-        self.used_bytes.set(self.used_bytes.get().saturating_sub(bytes));
+    ///
+    /// # Errors
+    /// If more comes back than was in use, because the bitmap of a damaged volume shows less.
+    pub(crate) fn release(&self, bytes: u64) -> Result<()> {
+        let used = self.used_bytes.get().checked_sub(bytes);
+        let used = used.ok_or_else(|| FsError::inconsistent(RELEASED_TOO_MUCH))?;
+        self.used_bytes.set(used);
+        Ok(())
     }
 
     /// Takes a block whose space was reserved, if possible behind block `previous`, so that a file

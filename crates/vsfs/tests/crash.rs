@@ -8,8 +8,7 @@ use twin_disk::{
     Block, BlockDevice, Bytes, DeviceInfo, Io, IoError, IoErrorKind, IoKind, MemDisk, Pending,
 };
 use twin_fs::{
-    CheckRequest, Cpu, Data, FileSystem, Ino, Op, OpenVolume, Opened, ROOT_INO, Reply, Request,
-    Settings,
+    CheckRequest, Cpu, Data, Ino, Op, Opened, ROOT_INO, Reply, Request, Settings, Volume,
 };
 use twin_model::generate::{Generator, WorkloadParams};
 use twin_rt::{ClockOnly, Rng, Rt};
@@ -84,7 +83,7 @@ impl BlockDevice for LosingDisk {
 /// An open volume on such a disk.
 struct TestVolume {
     rt: Rt,
-    volume: OpenVolume,
+    volume: Volume,
     next_id: u64,
 }
 

@@ -4,9 +4,7 @@
 use std::rc::Rc;
 
 use twin_disk::MemDisk;
-use twin_fs::{
-    Cpu, FileSystem, Op, OpenVolume, Opened, ROOT_INO, Reply, Request, SetTime, Settings,
-};
+use twin_fs::{Cpu, Op, Opened, ROOT_INO, Reply, Request, SetTime, Settings, Volume};
 use twin_model::generate::{Generator, WorkloadParams};
 use twin_model::{Compare, DataMode, ModelFs, diff};
 use twin_rt::{ClockOnly, Rt, Time};
@@ -15,7 +13,7 @@ use vsfs::{MkfsOptions, Vsfs};
 struct TestVolume {
     rt: Rt,
     disk: Rc<MemDisk>,
-    volume: OpenVolume,
+    volume: Volume,
     settings: Settings,
     next_id: u64,
 }
@@ -107,7 +105,7 @@ impl TestVolume {
     }
 }
 
-fn open(rt: &Rt, disk: &Rc<MemDisk>, settings: &Settings) -> OpenVolume {
+fn open(rt: &Rt, disk: &Rc<MemDisk>, settings: &Settings) -> Volume {
     let opening = Vsfs::open(rt, Rc::clone(disk) as _, Cpu::none(), settings.clone());
     let Opened { volume, recovery } = rt.block_on(opening).unwrap().unwrap();
     assert_eq!(recovery, None);

@@ -10,7 +10,7 @@ use super::{
     write_surplus,
 };
 
-/// A file that does not stop changing is written after so many times the quiet period.
+/// A file that does not stop changing is written after this multiple of the quiet period.
 const PATIENCE: u64 = 5;
 
 pub(super) struct Eager {

@@ -16,10 +16,10 @@ const BUCKETS: usize = 16;
 /// The number of classes of first versions: block 0, 1, 2 to 3, 4 to 7 ...
 const FIRST_CLASSES: usize = 8;
 
-/// From so many versions on a class is believed.
+/// The number of versions from which on the figures of a class are used.
 const ENOUGH: f64 = 16.0;
 
-/// A class forgets half of what it knows when it has seen so many versions.
+/// The number of versions after which a class halves its counts.
 const MOST: f64 = 4096.0;
 
 /// The class of a version.
@@ -45,7 +45,7 @@ fn end_ns(bucket: usize) -> Nanos {
 /// The versions of one class.
 #[derive(Clone, Copy, Default)]
 struct Class {
-    /// Deaths by life.
+    /// The number of deaths, by the length of the life.
     deaths: [f64; BUCKETS],
     /// Versions that were written back and have not been seen to die since.
     survivors: f64,

@@ -66,7 +66,7 @@ pub struct DirtyBlock {
 /// dirty block.
 #[derive(Clone, Copy, Debug)]
 pub struct DirtyFile {
-    /// The inode number.
+    /// The inode number of the file.
     pub ino: u64,
     /// When the file became dirty.
     pub since: Time,
@@ -94,11 +94,11 @@ pub trait DirtyView {
 /// What a policy wants to have written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Which {
-    /// All dirty data.
+    /// All that is dirty.
     All,
     /// The files that became dirty at this time or before.
     UpTo(Time),
-    /// These files.
+    /// The dirty data of these files.
     Files(Vec<u64>),
     /// These blocks: inode number and block.
     Blocks(Vec<(u64, Lbn)>),
@@ -107,9 +107,9 @@ pub enum Which {
 /// The advice of a flush policy.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FlushAdvice {
-    /// Write this.
+    /// Write this now.
     Write(Which),
-    /// Ask the policy again at this time, or when there are so many dirty bytes.
+    /// Ask the policy again at this time, or when there are enough dirty bytes for it to start.
     WaitUntil(Time),
     /// Ask the policy again when something has changed.
     Wait,
@@ -163,7 +163,7 @@ pub trait FlushPolicy {
 /// The part of memory that survives a power failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Survives {
-    /// None.
+    /// Nothing in memory survives a power failure.
     Nothing,
     /// A part of [`FlushState::nvram_bytes`], to which the dirty data is confined.
     Nvram,
@@ -176,9 +176,9 @@ pub enum Survives {
 pub enum Grain {
     /// All dirty data, always.
     Everything,
-    /// Whole files.
+    /// A flush takes whole files.
     Files,
-    /// Single blocks.
+    /// A flush takes single blocks.
     Blocks,
 }
 
@@ -195,7 +195,7 @@ pub enum FlushBy {
 }
 
 impl FlushBy {
-    /// All of them.
+    /// All values, for display and tests.
     pub const ALL: [FlushBy; 3] = [FlushBy::Flusher, FlushBy::Helper, FlushBy::Needer];
 
     /// Its name in settings.
@@ -209,7 +209,7 @@ impl FlushBy {
 }
 
 /// A flush policy in the registry.
-pub struct Kind {
+pub struct FlushSpec {
     /// The default age limit: what it means depends on the policy.
     pub age_ns: Nanos,
     /// The part of memory that the policy takes for safe.
@@ -221,7 +221,7 @@ pub struct Kind {
     make: fn(Nanos) -> Box<dyn FlushPolicy>,
 }
 
-impl Kind {
+impl FlushSpec {
     /// Makes the policy with this age limit; `None` means the default one.
     pub fn make(&self, age_ns: Option<Nanos>) -> Box<dyn FlushPolicy> {
         (self.make)(age_ns.unwrap_or(self.age_ns))
@@ -234,7 +234,7 @@ macro_rules! entry {
         RegistryEntry::new(
             $name,
             $about,
-            Kind {
+            FlushSpec {
                 age_ns: $age_ns,
                 survives: Survives::$survives,
                 grain: Grain::$grain,
@@ -254,7 +254,7 @@ const fn who_writes(grain: Grain) -> FlushBy {
 }
 
 /// All policies; the first is the default.
-pub static REGISTRY: Registry<Kind> = Registry::new(
+pub static REGISTRY: Registry<FlushSpec> = Registry::new(
     "flush policy",
     &[
         entry!(

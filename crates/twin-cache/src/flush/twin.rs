@@ -15,7 +15,7 @@ use super::{
     write_surplus,
 };
 
-/// What has been dirty for so many times the price is written, even if it changes all the time.
+/// Data that has been dirty for this multiple of the price is written, even if it changes all the time.
 const PATIENCE: u64 = 8;
 
 pub(super) struct Twin {

@@ -23,7 +23,6 @@ struct State {
     is_hot: bool,
     /// A cold block in its test period.
     is_tested: bool,
-    /// The reference bit.
     is_used: bool,
 }
 

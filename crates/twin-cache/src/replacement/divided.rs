@@ -13,7 +13,7 @@ use std::rc::Rc;
 
 use super::{Capacity, Item, Removal, Replacement};
 
-/// After so many lookups of all parts, older ones count half.
+/// The number of lookups of all parts after which older ones count half.
 const HALF_LIFE: u64 = 1 << 16;
 
 /// The name of the part whose policy is the volume's. No policy has it: a file that names the volume's own

@@ -107,7 +107,6 @@ impl<T> Entries<T> {
         }
     }
 
-    /// Forgets a block.
     pub(super) fn forget(&mut self, number: u32) {
         match self[number].slot.take() {
             Some(slot) => self.by_slot[slot as usize] = NOWHERE,

@@ -72,7 +72,7 @@ pub struct Capacity {
 }
 
 impl Capacity {
-    /// A cache of so many frames.
+    /// The capacity of a cache of this many frames.
     pub fn frames(frames: u64) -> Capacity {
         Capacity { units: frames.max(1), mean: 1, rules: Rules::Paper }
     }

@@ -11,14 +11,14 @@ use super::{Capacity, Item, Removal, Replacement, list::Lists};
 
 /// The share of the cache that is protected.
 const PROTECTED_SHARE: f64 = 0.8;
-/// The most segments.
+/// The largest number of segments.
 const MOST: usize = 5;
 
 pub(super) struct Slru {
     segments: Lists<MOST>,
     /// The largest weight of each segment that is used, the lowest first.
     largest: Vec<u64>,
-    /// The largest object.
+    /// The size of the largest object that is admitted.
     admits: u64,
     leaving: Vec<u32>,
 }

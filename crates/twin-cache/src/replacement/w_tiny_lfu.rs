@@ -35,7 +35,7 @@ const ODD_BITS: u64 = 0x1111_1111_1111_1111;
 const MOST: u64 = 15;
 
 impl Sketch {
-    /// For a cache of so many blocks.
+    /// A sketch for a cache of this many blocks.
     pub(super) fn new(blocks: u64) -> Sketch {
         let (words, sample) = Sketch::sizes(blocks);
         Sketch { rows: std::array::from_fn(|_| vec![0; words]), uses: 0, sample }
@@ -107,7 +107,7 @@ pub(super) struct WTinyLfu {
     items: Vec<Item>,
     sketch: Sketch,
     incoming_weight: u64,
-    /// For so many victims the main part is not searched, because all of it was in use: otherwise every
+    /// The number of victims for which the main part is not searched, because all of it was in use: otherwise every
     /// search would look at frames again that are held for long.
     main_rests: usize,
 }

@@ -87,7 +87,7 @@ pub trait Placement {
 }
 
 /// What is known of a policy beside its name and its rule.
-pub struct Kind {
+pub struct PlacementSpec {
     /// The publication of the rule.
     pub source: &'static str,
     /// Memory for each block, in bits, without tables of a size that does not grow with the volume.
@@ -104,7 +104,7 @@ pub struct Kind {
     make: fn(&Setting) -> Box<dyn Placement>,
 }
 
-impl Kind {
+impl PlacementSpec {
     /// Whether it can work in a log that already holds blocks, as on a mount.
     pub fn is_mountable(&self) -> bool {
         self.online && !self.from_birth
@@ -122,17 +122,17 @@ pub const PLAIN: &str = "none";
 pub const APART: &str = "sep-gc";
 
 /// A policy in the registry.
-pub type PlacementEntry = RegistryEntry<Kind>;
+pub type PlacementEntry = RegistryEntry<PlacementSpec>;
 
 /// All policies; the first is the default. What is said about an entry is its rule.
-pub static REGISTRY: Registry<Kind> = Registry::new(
+pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
     "placement policy",
     &[
         RegistryEntry::new(
             "twin",
             "classes of equal death rate, measured for each kind of history and chosen to \
                cost least",
-            Kind {
+            PlacementSpec {
                 source: "ours, see docs/cleaning.md",
                 bits_per_block: 32,
                 online: true,
@@ -145,7 +145,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             PLAIN,
             "one class",
-            Kind {
+            PlacementSpec {
                 source: "the plain log",
                 bits_per_block: 0,
                 online: true,
@@ -158,7 +158,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             APART,
             "class 0 for user writes, class 1 for moves by the cleaner",
-            Kind {
+            PlacementSpec {
                 source: "Van Houdt, Performance Evaluation 2013; SepGC in SepBIT's comparison",
                 bits_per_block: 0,
                 online: true,
@@ -171,7 +171,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "dac",
             "a level a block: up by a user's write, down by a move, 0 to 5",
-            Kind {
+            PlacementSpec {
                 source: "Chiang, Lee and Chang, Software Practice and Experience 1999",
                 bits_per_block: 3,
                 online: true,
@@ -185,7 +185,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
             "sepbit",
             "users: 0 if the block overwritten lived less than L, else 1; moves: 2 from \
                class 0, else 3 to 5 by age (below 4L, below 16L, older)",
-            Kind {
+            PlacementSpec {
                 source: "Wang, Li, Lee, Lyu, Lee, Pang and Yang, FAST 2022",
                 bits_per_block: 32,
                 online: true,
@@ -198,7 +198,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "sfs",
             "nearest of six centres of hotness (write count over age), k-means over segments",
-            Kind {
+            PlacementSpec {
                 source: "Min et al., FAST 2012",
                 bits_per_block: 64,
                 online: true,
@@ -211,7 +211,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "multi-log",
             "colder by a move; hotter, with a probability, if rewritten sooner than its log expects",
-            Kind {
+            PlacementSpec {
                 source: "Stoica and Ailamaki, VLDB 2013; as in SepBIT's code",
                 bits_per_block: 35,
                 online: true,
@@ -224,7 +224,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "eti",
             "extents with counters of 4 bits, halved every 4,096 requests, hot from 4; moves apart",
-            Kind {
+            PlacementSpec {
                 source: "Shafaei, Desnoyers and Fitzpatrick, HotStorage 2016",
                 bits_per_block: 0,
                 online: true,
@@ -237,7 +237,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "mq",
             "chunks of 256 blocks in queues by the logarithm of writes, with expiry; moves apart",
-            Kind {
+            PlacementSpec {
                 source: "Yang et al., AutoStream, SYSTOR 2017",
                 bits_per_block: 1,
                 online: true,
@@ -250,7 +250,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "sfr",
             "frequency of chunks of 512 blocks, decayed; sequential requests stay; moves apart",
-            Kind {
+            PlacementSpec {
                 source: "Yang et al., AutoStream, SYSTOR 2017",
                 bits_per_block: 1,
                 online: true,
@@ -263,7 +263,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "fadac",
             "a level for each factor of ten that a block's count is above a fading average",
-            Kind {
+            PlacementSpec {
                 source: "Kremer and Brinkmann, SYSTOR 2019; as in SepBIT's code",
                 bits_per_block: 16,
                 online: true,
@@ -276,7 +276,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "warcip",
             "on-line k-means over rewrite intervals, with split and merge; moves are class 0",
-            Kind {
+            PlacementSpec {
                 source: "Yang, Pei and Yang, SYSTOR 2019; as in SepBIT's code",
                 bits_per_block: 64,
                 online: true,
@@ -289,7 +289,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "midas",
             "a hot group and a chain of queues; a model chooses their number and sizes each epoch",
-            Kind {
+            PlacementSpec {
                 source: "Oh et al., FAST 2024",
                 bits_per_block: 3,
                 online: true,
@@ -302,7 +302,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "f2fs",
             "hot, warm and cold logs of nodes and data, by kind; data that is moved is cold",
-            Kind {
+            PlacementSpec {
                 source: "Lee et al., FAST 2015",
                 bits_per_block: 0,
                 online: true,
@@ -315,7 +315,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "age-sort",
             "users' blocks apart; live blocks of four victims at a time, oldest first",
-            Kind {
+            PlacementSpec {
                 source: "Rosenblum and Ousterhout, SOSP 1991 (Sprite LFS)",
                 bits_per_block: 32,
                 online: true,
@@ -328,7 +328,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "file-sort",
             "users' blocks apart; live blocks of eight victims at a time, file by file",
-            Kind {
+            PlacementSpec {
                 source: "Rosenblum and Ousterhout, SOSP 1991, section 3.4 (a suggestion)",
                 bits_per_block: 0,
                 online: true,
@@ -341,7 +341,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "fk",
             "min(5, remaining lifetime / segment): knows the future",
-            Kind {
+            PlacementSpec {
                 source: "the oracle of SepBIT's comparison, FAST 2022; simulation only",
                 bits_per_block: 32,
                 online: false,

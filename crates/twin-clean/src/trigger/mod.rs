@@ -53,13 +53,13 @@ pub trait TriggerPolicy {
 }
 
 /// What is known of a policy beside its name and its rule.
-pub struct Kind {
+pub struct TriggerSpec {
     /// The publication of the rule.
     pub source: &'static str,
     make: fn() -> Box<dyn TriggerPolicy>,
 }
 
-impl Kind {
+impl TriggerSpec {
     /// A new policy of this kind.
     pub fn make(&self) -> Box<dyn TriggerPolicy> {
         (self.make)()
@@ -70,16 +70,16 @@ impl Kind {
 pub const OF_FILE_SYSTEMS: &str = "on-demand";
 
 /// A policy in the registry.
-pub type WhenEntry = RegistryEntry<Kind>;
+pub type WhenEntry = RegistryEntry<TriggerSpec>;
 
 /// All policies; the first is the default. What is said about an entry is its rule.
-pub static REGISTRY: Registry<Kind> = Registry::new(
+pub static REGISTRY: Registry<TriggerSpec> = Registry::new(
     "policy of when to clean",
     &[
         RegistryEntry::new(
             "idle",
             "after two seconds without user requests to the device",
-            Kind {
+            TriggerSpec {
                 source: "Blackwell, Harris and Seltzer, USENIX 1995",
                 make: || Box::new(idle::Idle),
             },
@@ -88,7 +88,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
             "adaptive",
             "after the shortest idle time that was followed, 19 times in 20, by enough more \
                    for a segment",
-            Kind {
+            TriggerSpec {
                 source: "ours, after Golding et al., \"Idleness is not sloth\", USENIX 1995",
                 make: || Box::new(adaptive::Adaptive::default()),
             },
@@ -96,7 +96,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "threshold",
             "begins when few segments are clean, ends when twice as many are",
-            Kind {
+            TriggerSpec {
                 source: "Rosenblum and Ousterhout, SOSP 1991, section 3.4",
                 make: || Box::new(threshold::Threshold::default()),
             },
@@ -104,7 +104,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             OF_FILE_SYSTEMS,
             "only when writers cannot go on otherwise",
-            Kind {
+            TriggerSpec {
                 source: "the baseline of the other policies",
                 make: || Box::new(on_demand::OnDemand),
             },

@@ -64,13 +64,13 @@ pub trait VictimPolicy {
 }
 
 /// What is known of a policy beside its name and its rule.
-pub struct Kind {
+pub struct VictimSpec {
     /// The publication of the rule.
     pub source: &'static str,
     make: fn(&Setting) -> Box<dyn VictimPolicy>,
 }
 
-impl Kind {
+impl VictimSpec {
     /// A new policy of this kind.
     pub fn make(&self, setting: &Setting) -> Box<dyn VictimPolicy> {
         (self.make)(setting)
@@ -81,16 +81,16 @@ impl Kind {
 pub const OF_FILE_SYSTEMS: &str = "cost-benefit";
 
 /// A policy in the registry.
-pub type VictimEntry = RegistryEntry<Kind>;
+pub type VictimEntry = RegistryEntry<VictimSpec>;
 
 /// All policies; the first is the default. What is said about an entry is its rule.
-pub static REGISTRY: Registry<Kind> = Registry::new(
+pub static REGISTRY: Registry<VictimSpec> = Registry::new(
     "victim policy",
     &[
         RegistryEntry::new(
             "twin",
             "least h*u / (g - u*ln(1/u)), h the measured death rate of its blocks",
-            Kind {
+            VictimSpec {
                 source: "ours; optimal stopping for memoryless blocks, see docs/cleaning.md",
                 make: |_| Box::new(twin::Twin::default()),
             },
@@ -98,7 +98,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "greedy",
             "the most garbage",
-            Kind {
+            VictimSpec {
                 source: "Rosenblum and Ousterhout, SOSP 1991, section 3.5",
                 make: |_| Box::new(greedy::Greedy),
             },
@@ -106,7 +106,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             OF_FILE_SYSTEMS,
             "most (1-u) * age / (1+u), age since the youngest block was written",
-            Kind {
+            VictimSpec {
                 source: "Rosenblum and Ousterhout, SOSP 1991, section 3.6",
                 make: |_| Box::new(cost_benefit::CostBenefit),
             },
@@ -114,7 +114,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "cost-benefit-sqrt",
             "most (1-u)/u * sqrt(age), age since the segment was sealed",
-            Kind {
+            VictimSpec {
                 source: "Wang et al., SepBIT, FAST 2022: as in the published code",
                 make: |_| Box::new(cost_benefit::CostBenefitSqrt),
             },
@@ -122,7 +122,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "cost-hotness",
             "most (1-u) / (u * hotness), hotness = sum of write counts / sum of ages",
-            Kind {
+            VictimSpec {
                 source: "Min et al., SFS, FAST 2012, section 3.3",
                 make: |_| Box::new(cost_hotness::CostHotness),
             },
@@ -130,7 +130,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "d-choices",
             "the most garbage among 10 drawn at random",
-            Kind {
+            VictimSpec {
                 source: "Van Houdt, SIGMETRICS 2013",
                 make: |setting| Box::new(d_choices::DChoices::new(setting)),
             },
@@ -138,7 +138,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "windowed-greedy",
             "the most garbage among the 90% that were sealed first",
-            Kind {
+            VictimSpec {
                 source: "Hu et al., SYSTOR 2009; window as in SepBIT's code",
                 make: |_| Box::new(windowed::Windowed::default()),
             },
@@ -146,7 +146,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "random-greedy",
             "the most garbage in a random fifth of the candidates",
-            Kind {
+            VictimSpec {
                 source: "Li, Lee and Lui, SIGMETRICS 2013; share as in SepBIT's code",
                 make: |setting| Box::new(random_greedy::RandomGreedy::new(setting)),
             },
@@ -154,7 +154,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "oldest-first",
             "the one that was sealed first",
-            Kind {
+            VictimSpec {
                 source: "the circular log; FIFO in the literature on flash",
                 make: |_| Box::new(oldest::Oldest),
             },
@@ -162,7 +162,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "mdc",
             "least (u/g)^2 / (u * time since the last update but one): minimum declining cost",
-            Kind { source: "Lomet and Luo, ICDE 2021", make: |_| Box::new(mdc::Mdc) },
+            VictimSpec { source: "Lomet and Luo, ICDE 2021", make: |_| Box::new(mdc::Mdc) },
         ),
     ],
 );

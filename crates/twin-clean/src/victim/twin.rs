@@ -56,7 +56,7 @@ const PERIODS_PER_VOLUME: u64 = 4;
 /// Parts of a volume of writes in which the ages of segments are counted.
 const AGE_UNITS_PER_VOLUME: u64 = 256;
 
-/// Deaths over exposure.
+/// Deaths of blocks, and the time for which they were exposed to it.
 #[derive(Clone, Copy, Default)]
 struct Hazard {
     deaths: f64,

@@ -48,9 +48,6 @@ impl std::error::Error for GeometryError {}
 impl VolumeGeometry {
     /// A volume of `blocks` as in SepBIT's experiments: segments of 1% of it, 15% garbage, six
     /// open segments.
-    ///
-    /// # Errors
-    /// As [`VolumeGeometry::check`].
     pub fn of_working_set(blocks: u32) -> Result<VolumeGeometry, GeometryError> {
         let segment_blocks = (blocks / 100).max(2);
         VolumeGeometry { blocks, segment_blocks, garbage_share: 0.15, open_segments: 6 }.check()

@@ -24,9 +24,9 @@ pub struct StudyRun {
     pub geometry: VolumeGeometry,
     /// The source of its writes.
     pub source: Source,
-    /// The placement policy.
+    /// The placement policy that is studied.
     pub placement: &'static placement::PlacementEntry,
-    /// The victim policy.
+    /// The victim policy that is studied.
     pub victim: &'static victim::VictimEntry,
     /// The seed of the generator and of policies that draw.
     pub seed: u64,

@@ -17,11 +17,11 @@ pub trait Writes {
     }
 }
 
-/// Starts a workload: with its settings, on so many blocks, from a seed.
+/// Starts a workload: its settings, the number of blocks, and the seed.
 type Start = fn(&Values, u32, u64) -> Box<dyn Writes>;
 
 /// What is known of a kind of workload.
-pub struct Kind {
+pub struct WorkloadSpec {
     /// What can be set.
     pub params: &'static [Param],
     start: Start,
@@ -47,13 +47,13 @@ const SEQUENTIAL: Param =
     Param::new("sequential", "0.5", SHARE, "the share of writes that is sequential");
 
 /// All workloads; the first is the default.
-pub static REGISTRY: Registry<Kind> = Registry::new(
+pub static REGISTRY: Registry<WorkloadSpec> = Registry::new(
     "workload",
     &[
         RegistryEntry::new(
             "zipf",
             "Zipf over ranks, the hottest 20% permuted anew every 1% of the volume (SepBIT)",
-            Kind {
+            WorkloadSpec {
                 params: &[EXPONENT, PERMUTE],
                 start: |values, blocks, seed| Box::new(Zipf::new(values, blocks, seed)),
             },
@@ -61,7 +61,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "uniform",
             "all blocks equally likely",
-            Kind {
+            WorkloadSpec {
                 params: &[],
                 start: |_, blocks, seed| Box::new(Uniform { rng: rng(seed), blocks }),
             },
@@ -69,7 +69,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "hot-cold",
             "two temperatures: 90% of the writes to 10% of the blocks",
-            Kind {
+            WorkloadSpec {
                 params: &[HOT_WRITES, HOT_BLOCKS],
                 start: |values, blocks, seed| Box::new(HotCold::new(values, blocks, seed)),
             },
@@ -77,7 +77,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "mixed",
             "sequential and random writes over one space, which is the whole volume",
-            Kind {
+            WorkloadSpec {
                 params: &[SEQUENTIAL],
                 start: |values, blocks, seed| Box::new(Mixed::new(values, blocks, seed, false)),
             },
@@ -85,7 +85,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "halves",
             "sequential writes over one half of the volume, random over the other",
-            Kind {
+            WorkloadSpec {
                 params: &[SEQUENTIAL],
                 start: |values, blocks, seed| Box::new(Mixed::new(values, blocks, seed, true)),
             },
@@ -100,7 +100,7 @@ fn rng(seed: u64) -> Rng {
 /// A workload with its settings.
 #[derive(Clone, Debug)]
 pub struct Workload {
-    entry: &'static RegistryEntry<Kind>,
+    entry: &'static RegistryEntry<WorkloadSpec>,
     values: Values,
 }
 
@@ -123,7 +123,7 @@ pub fn parse(text: &str) -> Result<Workload, SettingsError> {
 }
 
 impl Workload {
-    /// Its settings.
+    /// The settings of the workload.
     pub fn values(&self) -> &Values {
         &self.values
     }

@@ -56,11 +56,11 @@ pub trait Allocation {
     /// What is moved together.
     fn gather(&self) -> Gather;
 
-    /// Where fragments go.
+    /// Where the fragments at the end of a file go.
     fn tail(&self) -> Tail;
 }
 
-/// Makes a policy.
+/// Makes the policy for a volume.
 pub type Maker = fn() -> Box<dyn Allocation>;
 
 /// All policies; the first is the default.

@@ -13,7 +13,7 @@ use crate::format::CgImage;
 /// The largest number of concurrent reads of inode tables.
 const READS_AT_ONCE: usize = 16;
 
-/// See the module.
+/// A clustered volume as the checker of files and names sees it.
 pub(super) struct FfsImage {
     pub(super) view: VolumeImage,
     /// True if the volume was left open. Orphans are then no damage.

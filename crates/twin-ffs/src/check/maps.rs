@@ -1,6 +1,6 @@
 //! Compares the maps of the groups with what the inodes use.
 
-use twin_fs::check::{Finding, Kind, Node, NumberState, Report};
+use twin_fs::check::{Finding, FindingKind, Node, NumberState, Report};
 use twin_fs::{Ino, mode};
 
 use super::image::FfsImage;
@@ -80,25 +80,41 @@ impl FfsImage {
         };
         let ino = first(&right.inodes, &found.inodes)
             .map(|index| Ino::from(group) * Ino::from(self.view.sb.group_inodes) + index as Ino);
-        let mut say = |count: u32, finding: fn(Kind, String) -> Finding, kind, what: &str| {
-            if count > 0 {
-                let finding = finding(kind, format!("group {group}: {count} {what}")).at(at);
-                report.add(match ino.filter(|_| kind == Kind::InodeMap) {
-                    Some(ino) => finding.of(ino),
-                    None => finding,
-                });
-            }
-        };
-        say(lost, Finding::minor, Kind::FragmentMap, "fragments are free but marked as used");
-        say(taken, Finding::serious, Kind::FragmentMap, "fragments are used but marked as free");
-        say(idle, Finding::minor, Kind::InodeMap, "inodes are free but marked as used");
-        say(unmarked, Finding::serious, Kind::InodeMap, "inodes are used but marked as free");
+        let mut say =
+            |count: u32, finding: fn(FindingKind, String) -> Finding, kind, what: &str| {
+                if count > 0 {
+                    let finding = finding(kind, format!("group {group}: {count} {what}")).at(at);
+                    report.add(match ino.filter(|_| kind == FindingKind::InodeMap) {
+                        Some(ino) => finding.of(ino),
+                        None => finding,
+                    });
+                }
+            };
+        say(
+            lost,
+            Finding::minor,
+            FindingKind::FragmentMap,
+            "fragments are free but marked as used",
+        );
+        say(
+            taken,
+            Finding::serious,
+            FindingKind::FragmentMap,
+            "fragments are used but marked as free",
+        );
+        say(idle, Finding::minor, FindingKind::InodeMap, "inodes are free but marked as used");
+        say(
+            unmarked,
+            Finding::serious,
+            FindingKind::InodeMap,
+            "inodes are used but marked as free",
+        );
         let maps_agree = lost + taken + idle + unmarked == 0;
         if maps_agree
             && (right.counts, right.inodes_written) != (found.counts, found.inodes_written)
         {
             let what = format!("group {group}: the counts do not agree with the maps");
-            report.add(Finding::minor(Kind::GroupMaps, what).at(at));
+            report.add(Finding::minor(FindingKind::GroupMaps, what).at(at));
         }
     }
 }

@@ -30,7 +30,7 @@ pub(crate) mod volume_image;
 use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
-pub use twin_fs::check::{Counts, Finding, Kind, Progress, Report, Severity};
+pub use twin_fs::check::{Counts, Finding, FindingKind, Progress, Report, Severity};
 use twin_fs::{Cpu, Result, Settings};
 use twin_rt::{BoxFuture, Rt};
 
@@ -74,7 +74,7 @@ async fn check_volume(
                 }
             }
             Err(error) => {
-                let (kind, what) = (Kind::Journal, "the journal");
+                let (kind, what) = (FindingKind::Journal, "the journal");
                 report.add(Finding::from_error(kind, Severity::Serious, &error, what));
             }
         }
@@ -175,7 +175,7 @@ async fn end_journal(
             JournalHeader { number: replay.header + 1, first_record, tail }
         }
         Err(error) => {
-            let (kind, what) = (Kind::Journal, "the journal");
+            let (kind, what) = (FindingKind::Journal, "the journal");
             report.add(Finding::from_error(kind, Severity::Serious, &error, what));
             JournalHeader { number: 1, first_record: 1, tail: 0 }
         }
@@ -191,7 +191,7 @@ async fn superblock(device: &dyn BlockDevice) -> Result<(Superblock, Option<Find
         Ok(sb) => Ok((sb, None)),
         Err(error) => match find_replica(device).await {
             Ok(sb) => {
-                let (kind, what) = (Kind::Superblock, "the first superblock");
+                let (kind, what) = (FindingKind::Superblock, "the first superblock");
                 Ok((sb, Some(Finding::from_error(kind, Severity::Serious, &error, what))))
             }
             Err(_) => Err(error),

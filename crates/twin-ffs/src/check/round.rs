@@ -6,8 +6,8 @@
 use twin_cache::Lbn;
 use twin_disk::Bytes;
 use twin_fs::check::{
-    Claim, Finding, FoundInode, Image, Kind, Node, NumberState, Numbers, Phase, Progress, Report,
-    Severity, Step,
+    Claim, Finding, FindingKind, FoundInode, Image, Node, NumberState, Numbers, Phase, Progress,
+    Report, Severity, Step,
 };
 use twin_fs::dinode::{Dinode, TRUNCATING};
 use twin_fs::geometry::{Geometry, Ptr};
@@ -61,8 +61,8 @@ impl Image for FfsImage {
         report.counts.orphans += 1;
         if !self.was_open {
             let (kind, what) = match is_removed {
-                true => (Kind::LostInode, "the inode has no names but is in use"),
-                false => (Kind::Size, "the inode is being cut, on a volume that was closed"),
+                true => (FindingKind::LostInode, "the inode has no names but is in use"),
+                false => (FindingKind::Size, "the inode is being cut, on a volume that was closed"),
             };
             report.add(Finding::minor(kind, what).at(*at).of(d.ino));
         }
@@ -141,7 +141,7 @@ impl FfsImage {
             let image = CgImage::decode(sb, group, &raw);
             let written = image.as_ref().map_or(sb.group_inodes, |image| image.inodes_written);
             if let Err(error) = &image {
-                let (kind, what) = (Kind::GroupMaps, "a group's maps");
+                let (kind, what) = (FindingKind::GroupMaps, "a group's maps");
                 report.add(Finding::from_error(kind, Severity::Serious, error, what));
             }
             self.maps.push(image.ok());

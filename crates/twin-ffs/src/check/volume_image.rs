@@ -11,11 +11,11 @@ use twin_fs::{FsError, Ino, Result};
 
 use crate::format::Superblock;
 
-/// See the module.
+/// The blocks of a volume, with the changes of a repair over them.
 pub(crate) struct VolumeImage {
     pub(crate) device: Rc<dyn BlockDevice>,
     pub(crate) sb: Superblock,
-    /// Changes, by address.
+    /// The bytes that a repair changed, by their address.
     over: RefCell<BTreeMap<u64, Vec<u8>>>,
 }
 

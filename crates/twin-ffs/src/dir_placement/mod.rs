@@ -11,9 +11,9 @@ use twin_settings::{Registry, RegistryEntry};
 pub struct GroupSummary {
     /// Directories that it has.
     pub dirs: u32,
-    /// Inodes free.
+    /// The number of free inodes.
     pub free_inodes: u32,
-    /// Blocks free.
+    /// The number of free whole blocks.
     pub free_blocks: u32,
 }
 
@@ -24,7 +24,7 @@ pub trait DirPlacement {
     fn group(&self, groups: &[GroupSummary], parent: u32, parent_is_root: bool) -> u32;
 }
 
-/// Makes a policy.
+/// Makes the policy for a volume.
 pub type Maker = fn() -> Box<dyn DirPlacement>;
 
 /// All policies; the first is the default.

@@ -15,11 +15,11 @@ const CLUSTERS: usize = 16;
 /// The free and used parts of a group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CgCounts {
-    /// Directories.
+    /// The number of directories.
     pub dirs: u32,
-    /// Whole blocks free.
+    /// The number of free whole blocks.
     pub free_blocks: u32,
-    /// Inodes free.
+    /// The number of free inodes.
     pub free_inodes: u32,
     /// Fragments free in blocks that are partly used.
     pub free_frags: u32,
@@ -28,9 +28,9 @@ pub struct CgCounts {
 /// The maps of a cylinder group as they are on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CgImage {
-    /// Which group.
+    /// The number of the group.
     pub group: u32,
-    /// What is free.
+    /// The counts of what is free.
     pub counts: CgCounts,
     /// The block of the last allocation, relative to the group.
     pub rotor: u32,
@@ -82,9 +82,6 @@ impl CgImage {
     }
 
     /// Reads the maps of `group` from their block.
-    ///
-    /// # Errors
-    /// What is wrong with them, and where.
     pub fn decode(sb: &Superblock, group: u32, raw: &[u8]) -> Result<CgImage> {
         let at = sb.geometry.byte_of(sb.cg_addr(group));
         let bad = |what: String| Err(FsError::corrupt(at, format!("group {group}: {what}")));

@@ -49,9 +49,6 @@ impl JournalHeader {
     }
 
     /// Reads a header found at byte `at`.
-    ///
-    /// # Errors
-    /// What is wrong with it.
     pub fn decode(sb: &Superblock, raw: &[u8], at: u64) -> Result<JournalHeader> {
         let raw = raw.get(..512).ok_or(FsError::corrupt(at, "too short for a header"))?;
         let mut r = FieldReader { raw, at: 0 };
@@ -73,9 +70,9 @@ impl JournalHeader {
 pub enum RecordEntryKind {
     /// A block follows: `len` bytes for the address, and their CRC-32C.
     Block {
-        /// Bytes, whole fragments.
+        /// The number of bytes, whole fragments.
         len: u32,
-        /// Their checksum.
+        /// The checksum of these bytes.
         crc: u32,
     },
     /// The address was freed: its contents in earlier records are void.

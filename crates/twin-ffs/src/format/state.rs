@@ -23,7 +23,7 @@ pub struct VolumeState {
 }
 
 impl VolumeState {
-    /// As bytes.
+    /// The bytes of the state on the device.
     pub fn encode(&self, sb: &Superblock) -> Vec<u8> {
         let mut raw = vec![0; STATE_BYTES];
         let mut w = FieldWriter { raw: &mut raw, at: 0 };
@@ -69,9 +69,6 @@ pub(crate) fn state_io(sb: &Superblock, state: &VolumeState, sector: u32) -> Io 
 }
 
 /// Reads the volume's state. If it cannot be read, the volume is treated as not closed.
-///
-/// # Errors
-/// If the device fails.
 pub async fn read_state(device: &dyn BlockDevice, sb: &Superblock) -> Result<VolumeState> {
     let len = (STATE_BYTES as u64).max(device.info().sector.into());
     let blocks = device.submit(Io::read(STATE_AT, len, Class::Meta, Origin::Recovery)).await?;

@@ -38,7 +38,7 @@ pub enum Profile {
 /// Fabry 1984, section 3.3). Real disks have hidden their geometry for a long time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskGeometry {
-    /// Rotations a minute.
+    /// The number of rotations a minute.
     pub rpm: u32,
     /// Sectors of 512 bytes on a track.
     pub sectors_per_track: u32,
@@ -96,11 +96,11 @@ pub struct Superblock {
     pub group_frags: u32,
     /// Inodes of a group.
     pub group_inodes: u32,
-    /// Groups.
+    /// The number of cylinder groups.
     pub groups: u32,
-    /// The imagined disk.
+    /// The disk as the allocator imagines it.
     pub disk_geometry: DiskGeometry,
-    /// The allocator's parameters.
+    /// The parameters of the allocator.
     pub tuning: Tuning,
     /// Feature bits that a writer must know. None are defined yet: a volume with any of them can
     /// only be read.
@@ -329,9 +329,6 @@ impl Superblock {
     }
 
     /// Reads a superblock from its bytes, found at byte `at` of a device of `device_size` bytes.
-    ///
-    /// # Errors
-    /// What is wrong, and where.
     pub fn decode(raw: &[u8], at: u64, device_size: u64) -> Result<Superblock> {
         if raw.len() < SUPERBLOCK_BYTES as usize {
             return Err(FsError::corrupt(at, "too short for a superblock"));

@@ -1,7 +1,7 @@
 use std::cell::Cell;
 
 use twin_disk::{BlockDevice, DeviceInfo, IoKind, MemDisk, Pending};
-use twin_fs::{Cpu, FileSystem, Op, ROOT_INO, Reply, Request, Settings, Volume};
+use twin_fs::{Cpu, Op, ROOT_INO, Reply, Request, Settings, VolumeOf};
 use twin_rt::{ClockOnly, Rt};
 
 use super::*;
@@ -33,12 +33,12 @@ impl BlockDevice for Failing {
     }
 }
 
-fn open(rt: &Rt, device: Rc<dyn BlockDevice>) -> (Rc<Volume<Ffs>>, Recovered) {
+fn open(rt: &Rt, device: Rc<dyn BlockDevice>) -> (VolumeOf<Ffs>, Recovered) {
     let (settings, ffs) = (Settings::default(), FfsSettings::default());
     rt.block_on(Ffs::open(rt, device, Cpu::none(), settings, ffs)).unwrap().unwrap()
 }
 
-fn ask(rt: &Rt, volume: &Rc<Volume<Ffs>>, id: u64, op: Op) -> Reply {
+fn ask(rt: &Rt, volume: &VolumeOf<Ffs>, id: u64, op: Op) -> Reply {
     rt.block_on(volume.execute(Request::root(id, op))).unwrap().unwrap()
 }
 

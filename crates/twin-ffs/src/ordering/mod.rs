@@ -24,7 +24,7 @@ pub enum Wait {
 /// When the space of a freed block may be reused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
-    /// At once.
+    /// As soon as it is free.
     AtOnce,
     /// When no pointer on the disk leads to it.
     AfterPointer,
@@ -45,7 +45,7 @@ pub trait Ordering {
 }
 
 /// What is known of a policy.
-pub struct Kind {
+pub struct OrderingSpec {
     /// What is kept in a crash, for people.
     pub guarantee: &'static str,
     /// The number in the superblock.
@@ -54,29 +54,29 @@ pub struct Kind {
     make: fn() -> Box<dyn Ordering>,
 }
 
-impl Kind {
+impl OrderingSpec {
     /// True if metadata goes to a journal first.
     pub fn journals(&self) -> bool {
         self.journal
     }
 
-    /// The policy.
+    /// Makes the policy for a volume.
     pub fn build(&self) -> Box<dyn Ordering> {
         (self.make)()
     }
 }
 
 /// A policy in the registry.
-pub type OrderingEntry = RegistryEntry<Kind>;
+pub type OrderingEntry = RegistryEntry<OrderingSpec>;
 
 /// All policies; the first is the default.
-pub static REGISTRY: Registry<Kind> = Registry::new(
+pub static REGISTRY: Registry<OrderingSpec> = Registry::new(
     "ordering",
     &[
         RegistryEntry::new(
             "journal",
             "metadata goes to a journal first and is replayed at the next start",
-            Kind {
+            OrderingSpec {
                 guarantee: "all that fsync or sync acknowledged; names and maps as they were at one \
                       instant no earlier",
                 number: 1,
@@ -88,7 +88,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
             "sync",
             "inodes and directories are written in order while the client waits, as in \
                     4.4BSD",
-            Kind {
+            OrderingSpec {
                 guarantee: "every name that an operation acknowledged, and the data that fsync \
                       acknowledged; the next start repairs the maps",
                 number: 2,
@@ -99,7 +99,7 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         RegistryEntry::new(
             "async",
             "metadata is written whenever it suits (scenario d of the 1994 comparison)",
-            Kind {
+            OrderingSpec {
                 guarantee: "what an undisturbed sync made durable and nothing has changed since; the \
                       next start repairs the rest and may lose names and files",
                 number: 3,

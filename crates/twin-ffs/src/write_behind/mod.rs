@@ -18,7 +18,6 @@ use twin_settings::{Registry, RegistryEntry};
 pub struct FileState {
     /// The last block written.
     last: u64,
-    /// Its address.
     last_addr: u64,
     /// The first block of the cluster that is being filled.
     start: u64,
@@ -104,7 +103,7 @@ impl FileClusters {
     }
 }
 
-/// Makes a policy.
+/// Makes the policy for a volume.
 pub type Maker = fn() -> Box<dyn WriteBehind>;
 
 /// All policies; the first is the default.

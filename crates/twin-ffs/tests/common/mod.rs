@@ -6,15 +6,14 @@ use std::rc::Rc;
 use twin_disk::{Bytes, MemDisk};
 use twin_ffs::{Ffs, FfsSettings, MkfsOptions};
 use twin_fs::{
-    Attr, Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, Settings,
-    Volume,
+    Attr, Cpu, Data, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, Settings, VolumeOf,
 };
 use twin_rt::{ClockOnly, Rt};
 
 pub struct World {
     pub rt: Rt,
     pub disk: Rc<MemDisk>,
-    pub volume: Rc<Volume<Ffs>>,
+    pub volume: VolumeOf<Ffs>,
     pub settings: Settings,
     pub ffs: FfsSettings,
     next_id: u64,
@@ -107,7 +106,7 @@ impl World {
     }
 }
 
-fn open(rt: &Rt, disk: &Rc<MemDisk>, settings: &Settings, ffs: &FfsSettings) -> Rc<Volume<Ffs>> {
+fn open(rt: &Rt, disk: &Rc<MemDisk>, settings: &Settings, ffs: &FfsSettings) -> VolumeOf<Ffs> {
     let (settings, ffs) = (settings.clone(), ffs.clone());
     let opening = Ffs::open(rt, Rc::clone(disk) as _, Cpu::none(), settings, ffs);
     rt.block_on(opening).unwrap().unwrap().0

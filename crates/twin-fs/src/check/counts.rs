@@ -1,6 +1,6 @@
 //! Counts of names, inodes without a name, and hidden files without an owner.
 
-use super::{Checker, Finding, Kind, NumberState};
+use super::{Checker, Finding, FindingKind, NumberState};
 use crate::{Ino, ROOT_INO, Result, mode};
 
 impl Checker<'_> {
@@ -33,12 +33,12 @@ impl Checker<'_> {
                 node.nlink,
                 links - 2
             );
-            self.wrong(Finding::serious(Kind::LinkCount, what).of(ino));
+            self.wrong(Finding::serious(FindingKind::LinkCount, what).of(ino));
             self.set_links(ino, links).await?;
         }
         if !named {
             let what = "no directory has a name for this directory";
-            self.report.add(Finding::serious(Kind::LostInode, what).of(ino));
+            self.report.add(Finding::serious(FindingKind::LostInode, what).of(ino));
             self.lost.insert(ino);
         }
         Ok(())
@@ -61,7 +61,7 @@ impl Checker<'_> {
         }
         if node.names > 0 {
             let what = format!("{} names are counted, there are {}", node.nlink, node.names);
-            self.wrong(Finding::serious(Kind::LinkCount, what).of(ino));
+            self.wrong(Finding::serious(FindingKind::LinkCount, what).of(ino));
             return self.set_links(ino, node.names).await;
         }
         if node.nlink == 0 {
@@ -71,11 +71,11 @@ impl Checker<'_> {
         if d.size == 0 && d.kind() == mode::REGULAR {
             // An empty file without a name holds nothing that could be lost.
             let what = "no directory has a name for this empty file";
-            self.wrong(Finding::minor(Kind::LostInode, what).of(ino));
+            self.wrong(Finding::minor(FindingKind::LostInode, what).of(ino));
             return if self.how.fixes { self.free(ino).await } else { Ok(()) };
         }
         let what = "no directory has a name for it";
-        self.report.add(Finding::serious(Kind::LostInode, what).of(ino));
+        self.report.add(Finding::serious(FindingKind::LostInode, what).of(ino));
         self.lost.insert(ino);
         Ok(())
     }
@@ -93,7 +93,7 @@ impl Checker<'_> {
             let node = self.nodes[ino as usize];
             if node.is(0) && node.owner == 0 && node.nlink > 0 {
                 let what = "a hidden file that belongs to no inode";
-                self.wrong(Finding::minor(Kind::HiddenFile, what).of(ino));
+                self.wrong(Finding::minor(FindingKind::HiddenFile, what).of(ino));
                 if self.how.fixes {
                     self.free(ino).await?;
                 }

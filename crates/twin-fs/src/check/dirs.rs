@@ -3,7 +3,8 @@
 use twin_disk::Bytes;
 
 use super::{
-    Checker, Child, Dir, Finding, FoundInode, Kind, Node, NumberState, Phase, Progress, Step, Walk,
+    Checker, Child, Dir, Finding, FindingKind, FoundInode, Node, NumberState, Phase, Progress,
+    Step, Walk,
 };
 use crate::dinode::Dinode;
 use crate::dir::block::Item;
@@ -44,7 +45,7 @@ struct Contents {
 /// What a repair does to a wrong entry: removes it, or corrects its type.
 enum Fix {
     Remove,
-    Kind(u32),
+    FindingKind(u32),
 }
 
 impl Checker<'_> {
@@ -95,7 +96,7 @@ impl Checker<'_> {
         }
         if self.features.indexed_directories && contents.whole && d.entries != names {
             let what = format!("{} entries are counted, there are {names}", d.entries);
-            self.wrong(Finding::serious(Kind::EntryCount, what).at(at).of(d.ino));
+            self.wrong(Finding::serious(FindingKind::EntryCount, what).at(at).of(d.ino));
             d.entries = names;
             if self.how.fixes {
                 self.image.put_inode(&d).await?;
@@ -103,7 +104,7 @@ impl Checker<'_> {
         }
         if d.nlink == 0 && names > 0 && !self.how.fixes {
             let what = format!("the directory has been removed but has {names} entries");
-            self.wrong(Finding::serious(Kind::DirEntry, what).at(at).of(d.ino));
+            self.wrong(Finding::serious(FindingKind::DirEntry, what).at(at).of(d.ino));
         }
         if let Some(index) = index {
             contents.slots.sort_unstable();
@@ -135,7 +136,7 @@ impl Checker<'_> {
                         Ok(bytes) => self.check_dir_block(d, step, &bytes, contents).await?,
                         Err(error) => {
                             let what = format!("block {lbn} of the directory");
-                            self.wrong_error(Kind::DirBlock, d.ino, error, &what)?;
+                            self.wrong_error(FindingKind::DirBlock, d.ino, error, &what)?;
                             contents.missing.push((lbn, lbn + 1));
                             contents.whole = false;
                         }
@@ -155,7 +156,7 @@ impl Checker<'_> {
             contents.whole = false;
             contents.missing.push((first, end));
             let what = format!("the directory lacks its blocks {first} to {}", end - 1);
-            self.wrong(Finding::serious(Kind::DirBlock, what).of(ino));
+            self.wrong(Finding::serious(FindingKind::DirBlock, what).of(ino));
         }
     }
 
@@ -217,7 +218,7 @@ impl Checker<'_> {
             contents.whole = false;
             let what = format!("block {lbn} of the directory: {}", error.what);
             let at = base + error.offset as u64;
-            self.wrong(Finding::serious(Kind::DirBlock, what).at(at).of(d.ino));
+            self.wrong(Finding::serious(FindingKind::DirBlock, what).at(at).of(d.ino));
             if self.how.fixes {
                 let mut raw = bytes.to_vec();
                 self.repair_block(d, lbn, &mut raw[..len]);
@@ -242,7 +243,7 @@ impl Checker<'_> {
                     let Some((fix, why)) = self.check_entry(d.ino, lbn, &item) else { continue };
                     let what = format!("the name {:?} {why}", String::from_utf8_lossy(name));
                     let at = base + item.offset as u64;
-                    self.wrong(Finding::serious(Kind::DirEntry, what).at(at).of(d.ino));
+                    self.wrong(Finding::serious(FindingKind::DirEntry, what).at(at).of(d.ino));
                     fixes.push((item.offset, item.ino, fix));
                 }
             }
@@ -256,7 +257,7 @@ impl Checker<'_> {
             // This cannot fail: the entry was found in the same bytes.
             let _ = match fix {
                 Fix::Remove => format.remove(&mut raw[..len], offset),
-                Fix::Kind(kind) => format.set_ino(&mut raw[..len], offset, ino, kind),
+                Fix::FindingKind(kind) => format.set_ino(&mut raw[..len], offset, ino, kind),
             };
         }
         self.image.put_block(d.ino, step.lbn, step.ptr, raw).await.map(drop)
@@ -297,7 +298,7 @@ impl Checker<'_> {
         }
         (known != item.kind).then(|| {
             let why = format!("says type {:o}, inode {ino} has type {known:o}", item.kind);
-            (Fix::Kind(known), why)
+            (Fix::FindingKind(known), why)
         })
     }
 
@@ -319,7 +320,7 @@ impl Checker<'_> {
                 first.lbn,
                 second.lbn
             );
-            self.wrong(Finding::serious(Kind::DuplicateName, what).of(d.ino));
+            self.wrong(Finding::serious(FindingKind::DuplicateName, what).of(d.ino));
             if self.how.fixes {
                 contents.whole = false;
                 self.remove_entry(d, second.lbn, second.offset).await?;

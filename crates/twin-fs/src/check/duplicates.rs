@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use twin_cache::Lbn;
 
-use super::{Checker, Finding, Kind, NumberState, Step, Walk};
+use super::{Checker, Finding, FindingKind, NumberState, Step, Walk};
 use crate::dinode::Dinode;
 use crate::geometry::Parent;
 use crate::{Ino, ROOT_INO, Result};
@@ -62,7 +62,7 @@ impl Checker<'_> {
                     what += &format!("; the log wrote it as block {lbn} of inode {ino}");
                 }
                 let at = self.geometry.byte_of(start);
-                self.wrong(Finding::serious(Kind::DoubleUse, what).at(at).of(ino));
+                self.wrong(Finding::serious(FindingKind::DoubleUse, what).at(at).of(ino));
                 cuts.entry(ino).or_default().insert(lbn);
             } else {
                 owned.extend((start..end).map(|addr| (addr, ino)));

@@ -18,24 +18,24 @@ pub enum Severity {
 
 macro_rules! kinds {
     ($($(#[$doc:meta])* $kind:ident, $name:literal, $remedy:literal;)*) => {
-        /// What is wrong.
+        /// What a finding is about.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-        pub enum Kind {
+        pub enum FindingKind {
             $($(#[$doc])* $kind,)*
         }
 
-        impl Kind {
+        impl FindingKind {
             /// Its name, for people and scripts.
             pub fn name(self) -> &'static str {
                 match self {
-                    $(Kind::$kind => $name,)*
+                    $(FindingKind::$kind => $name,)*
                 }
             }
 
             /// What a repair does about it.
             pub fn remedy(self) -> &'static str {
                 match self {
-                    $(Kind::$kind => $remedy,)*
+                    $(FindingKind::$kind => $remedy,)*
                 }
             }
         }
@@ -47,13 +47,13 @@ kinds! {
     Superblock, "superblock", "repair writes it again from another copy";
     /// A checkpoint or a copy of one.
     Checkpoint, "checkpoint", "repair makes a new one and writes all copies again";
-    /// Roll-forward fails.
+    /// The log behind the last checkpoint cannot be read.
     Recovery, "recovery", "repair goes on from the last checkpoint, without the log after it";
     /// The place where the log goes on.
     LogHead, "log-head", "repair lets the log go on in empty segments";
     /// The file with the tables of a log.
     Ifile, "ifile", "repair makes the tables anew, with what the log says of lost inodes";
-    /// The journal.
+    /// The journal, or a record in it, is damaged.
     Journal, "journal", "repair goes on without the journal's records";
     /// An entry of the inode map.
     MapEntry, "map-entry", "repair frees the number, for its inode cannot be found";
@@ -65,7 +65,7 @@ kinds! {
     InodeMap, "inode-map", "repair makes the maps anew from the inodes";
     /// The map of free space.
     FragmentMap, "fragment-map", "repair makes the maps anew from the inodes";
-    /// The root directory.
+    /// The root directory is missing or is none.
     Root, "root", "repair makes an empty one; files without a name go to lost+found";
     /// An inode that cannot be read, or is not the one that the map says.
     Inode, "inode", "repair frees the inode";
@@ -81,7 +81,7 @@ kinds! {
     DoubleUse, "double-use", "repair leaves the block to the file that the log wrote it for, else to the directory whose names it has, or to the file without garbage in its indirect blocks, or that changed last";
     /// An indirect block that cannot be read.
     IndirectBlock, "indirect-block", "repair removes the pointer: reading what was behind it stays an error";
-    /// A directory's block.
+    /// A block of a directory has entries that contradict each other.
     DirBlock, "directory-block", "repair empties the part that is not sound; files without a name go to lost+found";
     /// An entry of a directory.
     DirEntry, "directory-entry", "repair removes the name, or corrects its type";
@@ -97,11 +97,11 @@ kinds! {
     LostInode, "lost-inode", "repair gives it a name in lost+found, or frees it if it is empty";
     /// A directory that cannot be reached from the root.
     Unreachable, "unreachable", "repair cuts the circle; the directory goes to lost+found";
-    /// A directory's index.
+    /// The index of a directory does not agree with its entries.
     Index, "index", "repair removes the index; it is made again";
     /// A hidden file and its owner.
     HiddenFile, "hidden-file", "repair removes the file, or what leads to it";
-    /// Extended attributes.
+    /// The extended attributes of a file cannot be read.
     Xattrs, "extended-attributes", "repair removes the file's attributes: set them again";
     /// The mark of inodes that a crash would leave work for.
     OrphanMark, "orphan-mark", "repair finishes what was begun and corrects the mark";
@@ -111,7 +111,7 @@ kinds! {
     Summary, "summary", "repair moves what is in use there to another segment";
     /// The content of a file.
     Data, "data", "repair with --data removes the block: reading it stays an error";
-    /// The device failed.
+    /// The device could not read a structure.
     Device, "device", "copy the device with a tool that skips bad places, then check the copy";
 }
 
@@ -119,7 +119,7 @@ kinds! {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Finding {
     /// What kind of thing is wrong.
-    pub kind: Kind,
+    pub kind: FindingKind,
     /// How bad it is.
     pub severity: Severity,
     /// First byte of it on the device, if it has a place.
@@ -132,17 +132,17 @@ pub struct Finding {
 
 impl Finding {
     /// A finding without a place or an inode.
-    pub fn new(kind: Kind, severity: Severity, what: impl Into<String>) -> Finding {
+    pub fn new(kind: FindingKind, severity: Severity, what: impl Into<String>) -> Finding {
         Finding { kind, severity, at: None, ino: None, what: what.into() }
     }
 
-    /// A minor finding.
-    pub fn minor(kind: Kind, what: impl Into<String>) -> Finding {
+    /// A finding that costs no data.
+    pub fn minor(kind: FindingKind, what: impl Into<String>) -> Finding {
         Finding::new(kind, Severity::Minor, what)
     }
 
-    /// A serious finding.
-    pub fn serious(kind: Kind, what: impl Into<String>) -> Finding {
+    /// A finding that may cost data.
+    pub fn serious(kind: FindingKind, what: impl Into<String>) -> Finding {
         Finding::new(kind, Severity::Serious, what)
     }
 
@@ -161,13 +161,18 @@ impl Finding {
     }
 
     /// Makes a finding of an error. If the error has a place, the finding gets it.
-    pub fn from_error(kind: Kind, severity: Severity, error: &FsError, what: &str) -> Finding {
+    pub fn from_error(
+        kind: FindingKind,
+        severity: Severity,
+        error: &FsError,
+        what: &str,
+    ) -> Finding {
         let finding = |why: &dyn fmt::Display| format!("{what}: {why}");
         match error {
             FsError::Corrupt { at, what: why } => {
                 Finding { at: *at, ..Finding::new(kind, severity, finding(why)) }
             }
-            FsError::Io(io) => Finding::new(Kind::Device, severity, finding(io)).at(io.at),
+            FsError::Io(io) => Finding::new(FindingKind::Device, severity, finding(io)).at(io.at),
             other => Finding::new(kind, severity, finding(other)),
         }
     }
@@ -228,11 +233,11 @@ fn named(ino: Ino, paths: &BTreeMap<Ino, String>) -> String {
 /// What a check has counted.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Regular files.
+    /// The number of regular files.
     pub files: u64,
-    /// Directories.
+    /// The number of directories.
     pub dirs: u64,
-    /// Symbolic links.
+    /// The number of symbolic links.
     pub symlinks: u64,
     /// Devices, sockets and FIFOs.
     pub special: u64,
@@ -263,9 +268,9 @@ pub const NAMED_MAX: usize = 1000;
 pub struct Report {
     /// What is wrong, or was, in the order in which it was found.
     pub findings: Vec<Finding>,
-    /// Findings past [`FINDINGS_MAX`].
+    /// The number of findings that [`FINDINGS_MAX`] kept out of the list.
     pub more_findings: u64,
-    /// What there is.
+    /// The numbers of files and bytes on the volume.
     pub counts: Counts,
     /// The volume was not closed.
     pub was_open: bool,
@@ -284,7 +289,7 @@ pub struct Report {
 }
 
 impl Report {
-    /// Adds a finding.
+    /// Adds a finding, or counts it if the list is full.
     pub fn add(&mut self, finding: Finding) {
         if self.findings.len() < FINDINGS_MAX {
             self.findings.push(finding);
@@ -311,8 +316,8 @@ impl Report {
     fn losses_in_words(&self) -> Vec<String> {
         let lost = self.losses.iter().map(|loss| loss.in_words(&self.paths));
         // Of files that this repair has damaged, the losses tell.
-        let told = |ino: &&Ino| self.losses.iter().any(|loss| loss.ino == Some(**ino));
-        let earlier = self.damaged.iter().filter(|ino| !told(ino)).map(|&ino| {
+        let is_listed = |ino: &&Ino| self.losses.iter().any(|loss| loss.ino == Some(**ino));
+        let earlier = self.damaged.iter().filter(|ino| !is_listed(ino)).map(|&ino| {
             let name = named(ino, &self.paths);
             format!("{name}: parts were lost in an earlier repair; reading them is an error")
         });
@@ -330,7 +335,7 @@ impl Report {
     }
 
     /// True if there is a finding of this kind.
-    pub fn has(&self, kind: Kind) -> bool {
+    pub fn has(&self, kind: FindingKind) -> bool {
         self.findings.iter().any(|finding| finding.kind == kind)
     }
 }
@@ -373,7 +378,7 @@ pub enum Phase {
 /// How far a check has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Progress {
-    /// The phase.
+    /// The part of the check that runs.
     pub phase: Phase,
     /// Units of the phase that are done.
     pub done: u64,

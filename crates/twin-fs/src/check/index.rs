@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use twin_disk::Bytes;
 
-use super::{Checker, Finding, Kind, Severity};
+use super::{Checker, Finding, FindingKind, Severity};
 use crate::dinode::Dinode;
 use crate::dir::index::{self, Frames, Header, StepError};
 use crate::{FsError, Result};
@@ -93,7 +93,7 @@ impl Checker<'_> {
             (Err(FsError::Io(error)), _) if self.how.fixes => return Err(FsError::Io(error)),
             (Err(error), _) => {
                 let what = format!("index {}", index.ino);
-                vec![Finding::from_error(Kind::Index, Severity::Serious, &error, &what)]
+                vec![Finding::from_error(FindingKind::Index, Severity::Serious, &error, &what)]
             }
             (Ok(found), Some(slots)) => compare(slots, &found, index),
             (Ok(_), None) => Vec::new(),
@@ -174,7 +174,7 @@ fn compare(slots: &[(u32, u32)], found: &[(u32, u32)], index: &Dinode) -> Vec<Fi
             "{count} {what} {}, the first of them in block {lbn} with hash {hash:#010x}",
             index.ino
         );
-        Some(Finding::serious(Kind::Index, what))
+        Some(Finding::serious(FindingKind::Index, what))
     };
     both.into_iter().filter_map(finding).collect()
 }

@@ -3,8 +3,8 @@
 use twin_cache::Lbn;
 
 use super::{
-    Checker, Claim, Finding, FoundInode, Kind, NAMED_MAX, NumberState, Phase, Progress, Severity,
-    Step, Walk,
+    Checker, Claim, Finding, FindingKind, FoundInode, NAMED_MAX, NumberState, Phase, Progress,
+    Severity, Step, Walk,
 };
 use crate::dinode::{Dinode, HIDDEN, TRUNCATING};
 use crate::geometry::Parent;
@@ -43,7 +43,7 @@ impl Checker<'_> {
                     Err(error) => {
                         self.set_state(ino, NumberState::Broken);
                         let what = "the inode cannot be read";
-                        self.wrong_error(Kind::Inode, ino, error, what)?;
+                        self.wrong_error(FindingKind::Inode, ino, error, what)?;
                     }
                 }
             }
@@ -88,7 +88,7 @@ impl Checker<'_> {
         }
         if d.ino == ROOT_INO && !d.is_dir() {
             let what = "the root is not a directory";
-            self.wrong(Finding::serious(Kind::InodeField, what).at(at).of(d.ino));
+            self.wrong(Finding::serious(FindingKind::InodeField, what).at(at).of(d.ino));
             return if self.how.fixes { self.free(d.ino).await } else { Ok(()) };
         }
         if d.nlink == 0 && d.ino != ROOT_INO {
@@ -149,12 +149,12 @@ impl Checker<'_> {
         let special = mode::KINDS.contains(&d.kind())
             && !matches!(d.kind(), mode::REGULAR | mode::DIRECTORY | mode::SYMLINK);
         let nowhere = d.kind() == mode::SYMLINK && d.size == 0;
-        let field = Kind::InodeField;
+        let field = FindingKind::InodeField;
         let wrong = [
             (hidden && d.nlink > 1, field, "a hidden file with several names"),
             (d.index_ino != 0 && !d.is_dir(), field, "an index, but it is not a directory"),
-            (d.is_dir() && d.size == 0, Kind::Size, "a directory without a block"),
-            (nowhere, Kind::Size, "a link that leads nowhere"),
+            (d.is_dir() && d.size == 0, FindingKind::Size, "a directory without a block"),
+            (nowhere, FindingKind::Size, "a link that leads nowhere"),
             (special && has_blocks, field, "a special file with data"),
         ];
         let mut any = false;
@@ -195,7 +195,7 @@ impl Checker<'_> {
                 Ok(content) => walk.descend(step, content),
                 Err(error) => {
                     let what = format!("indirect block {} and all behind it", step.lbn);
-                    self.wrong_error(Kind::IndirectBlock, d.ino, error, &what)?;
+                    self.wrong_error(FindingKind::IndirectBlock, d.ino, error, &what)?;
                     seen.cuts.push(step.lbn);
                     let gone = if self.how.fixes { step.ptr.len } else { 0 };
                     seen.allocated -= u64::from(gone);
@@ -231,7 +231,7 @@ impl Checker<'_> {
         };
         if let Err(what) = place {
             let what = format!("{name} {lbn}: address {}, {} bytes: {what}", ptr.addr, ptr.len);
-            self.wrong(Finding::serious(Kind::Pointer, what).at(at).of(d.ino));
+            self.wrong(Finding::serious(FindingKind::Pointer, what).at(at).of(d.ino));
             self.mark_suspect(d.ino, lbn);
             seen.cuts.push(lbn);
             return false;
@@ -243,13 +243,13 @@ impl Checker<'_> {
             let want = self.geometry.len_on_disk(lbn, d.size);
             let what =
                 format!("{name} {lbn} has {} bytes; the file's length asks for {want}", ptr.len);
-            self.wrong(Finding::serious(Kind::Pointer, what).at(place).of(d.ino));
+            self.wrong(Finding::serious(FindingKind::Pointer, what).at(place).of(d.ino));
             seen.cuts.push(lbn);
         }
         let claim = self.image.claim(d, step);
         if claim == Claim::Reserved {
             let what = format!("{name} {lbn} lies where something of the volume's own lies");
-            self.wrong(Finding::serious(Kind::DoubleUse, what).at(place).of(d.ino));
+            self.wrong(Finding::serious(FindingKind::DoubleUse, what).at(place).of(d.ino));
             seen.cuts.push(lbn);
         }
         let stays = !self.how.fixes || seen.cuts.last() != Some(&lbn);
@@ -269,7 +269,7 @@ impl Checker<'_> {
             let what =
                 format!("block {} and more lie past the file's end, {} bytes", step.lbn, d.size);
             let at = self.geometry.byte_of(step.ptr.addr);
-            self.wrong(Finding::minor(Kind::Size, what).at(at).of(d.ino));
+            self.wrong(Finding::minor(FindingKind::Size, what).at(at).of(d.ino));
         }
         seen.past_end += 1;
         if self.how.fixes {
@@ -297,7 +297,7 @@ impl Checker<'_> {
         }
         if !is_cut || !self.how.fixes {
             let what = format!("{} bytes of blocks are counted, there are {found}", d.allocated);
-            self.wrong(Finding::new(Kind::Allocated, Severity::Minor, what).of(d.ino));
+            self.wrong(Finding::new(FindingKind::Allocated, Severity::Minor, what).of(d.ino));
         }
         if self.how.fixes {
             d.allocated = found;

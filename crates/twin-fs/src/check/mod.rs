@@ -38,7 +38,7 @@ use crate::dinode::{DAMAGED, Dinode};
 use crate::geometry::{Geometry, Parent, Ptr};
 use crate::{Features, FsError, Ino, Result, mode};
 pub use finding::{
-    Counts, FINDINGS_MAX, Finding, Kind, Loss, NAMED_MAX, Phase, Progress, Report, Severity,
+    Counts, FINDINGS_MAX, Finding, FindingKind, Loss, NAMED_MAX, Phase, Progress, Report, Severity,
 };
 use names::Names;
 pub use walk::{Step, Walk};
@@ -59,9 +59,6 @@ pub trait Image {
     /// Begins a round: forgets the claims of the round before, reads the layout's own maps and
     /// claims their places. Gives the inode numbers of the volume. Reports what is wrong with the
     /// maps.
-    ///
-    /// # Errors
-    /// If the check cannot go on.
     fn begin<'a>(&'a mut self, report: &'a mut Report) -> BoxFuture<'a, Result<Numbers>>;
 
     /// Reads inodes, with the changes that a repair has made so far. The answer for each is the
@@ -111,15 +108,9 @@ pub trait Image {
     }
 
     /// Replaces an inode.
-    ///
-    /// # Errors
-    /// If the device fails.
     fn put_inode<'a>(&'a mut self, d: &'a Dinode) -> BoxFuture<'a, Result<()>>;
 
     /// Frees an inode.
-    ///
-    /// # Errors
-    /// If the device fails.
     fn free_inode(&mut self, ino: Ino) -> BoxFuture<'_, Result<()>>;
 
     /// Replaces the content of a block; if `ptr` is a hole, finds a place for the block first.
@@ -137,9 +128,6 @@ pub trait Image {
 
     /// Ends a round: compares the layout's own maps with what the round found and claimed. If
     /// `fixes`, the layout may now write its maps and all changes.
-    ///
-    /// # Errors
-    /// If the check cannot go on.
     fn end<'a>(
         &'a mut self,
         nodes: &'a [Node],
@@ -163,7 +151,7 @@ pub struct Numbers {
 pub struct FoundInode {
     /// First byte of it on the device.
     pub at: u64,
-    /// The inode.
+    /// The inode as the image has it.
     pub d: Dinode,
 }
 
@@ -181,7 +169,7 @@ pub enum Claim {
 /// What is known of an inode number.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum NumberState {
-    /// Free.
+    /// The number is free.
     #[default]
     Free,
     /// In use by the maps.
@@ -249,7 +237,6 @@ struct Checker<'a> {
     how: How,
     nodes: Vec<Node>,
     dirs: Vec<Dir>,
-    /// Names of directories.
     children: Vec<Child>,
     /// Directories, in the order in which their inodes are read fastest.
     dir_order: Vec<Ino>,
@@ -273,9 +260,6 @@ struct Checker<'a> {
 }
 
 /// Checks a volume and adds what is wrong to the report.
-///
-/// # Errors
-/// If the check cannot go on.
 pub fn check<'a>(
     image: &'a mut dyn Image,
     report: &'a mut Report,
@@ -329,9 +313,6 @@ pub fn repair<'a>(
 
 /// Removes blocks of a file that are known to be bad from elsewhere, such as a checksum, and marks
 /// the file as damaged, so that reading them stays an error. Adds what is lost to the report.
-///
-/// # Errors
-/// If the device fails.
 pub fn cut<'a>(
     image: &'a mut dyn Image,
     mut d: Dinode,
@@ -425,7 +406,13 @@ impl<'a> Checker<'a> {
 
     /// Adds a finding made of an error. A repair ends if the device fails, because what it cannot
     /// read is not known to be lost.
-    fn wrong_error(&mut self, kind: Kind, ino: Ino, error: FsError, what: &str) -> Result<()> {
+    fn wrong_error(
+        &mut self,
+        kind: FindingKind,
+        ino: Ino,
+        error: FsError,
+        what: &str,
+    ) -> Result<()> {
         let finding = Finding::from_error(kind, Severity::Serious, &error, what).of(ino);
         match error {
             FsError::Io(_) if self.how.fixes => Err(error),

@@ -3,7 +3,7 @@
 //! Contract: a volume whose root is lost gets an empty one, as `fsck` gives it. The next round
 //! finds its files without a name, and they go to `lost+found` in the new root.
 
-use super::{Checker, Finding, Kind, NumberState};
+use super::{Checker, Finding, FindingKind, NumberState};
 use crate::dinode::Dinode;
 use crate::geometry::Ptr;
 use crate::{FsError, ROOT_INO, Result, Timestamp, mode};
@@ -16,7 +16,7 @@ impl Checker<'_> {
             return Ok(());
         }
         let what = "there is no root directory";
-        self.wrong(Finding::serious(Kind::Root, what).of(ROOT_INO));
+        self.wrong(Finding::serious(FindingKind::Root, what).of(ROOT_INO));
         match (self.how.fixes, self.how.makes_root) {
             (false, _) => Ok(()),
             (true, true) => self.make_root().await,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::{Checker, Child, Finding, Kind};
+use super::{Checker, Child, Finding, FindingKind};
 use crate::{Ino, ROOT_INO, Result, mode};
 
 impl Checker<'_> {
@@ -36,7 +36,7 @@ impl Checker<'_> {
         for (_, name) in names.iter().enumerate().rev().filter(|(nth, _)| *nth != kept) {
             let what =
                 format!("a second name leads to directory {child}, which has one in {parent}");
-            self.wrong(Finding::serious(Kind::DirEntry, what).of(name.dir));
+            self.wrong(Finding::serious(FindingKind::DirEntry, what).of(name.dir));
             if self.how.fixes
                 && let Some(d) = self.dinode(name.dir).await?
             {
@@ -59,7 +59,7 @@ impl Checker<'_> {
 
     async fn set_parent(&mut self, child: Ino, own: Ino, parent: Ino) -> Result<()> {
         let what = format!("its .. leads to {own}, its name is in {parent}");
-        self.wrong(Finding::serious(Kind::Parent, what).of(child));
+        self.wrong(Finding::serious(FindingKind::Parent, what).of(child));
         if !self.how.fixes {
             return Ok(());
         }
@@ -85,7 +85,7 @@ impl Checker<'_> {
             }
             if at != 0 && !good.contains(&at) {
                 let what = "the way up from the directory runs in a circle";
-                self.wrong(Finding::serious(Kind::Unreachable, what).of(at));
+                self.wrong(Finding::serious(FindingKind::Unreachable, what).of(at));
                 let parent = self.nodes[at as usize].owner;
                 let from = children.partition_point(|c| (c.ino, c.dir) < (at, parent));
                 let name = children.get(from).filter(|c| (c.ino, c.dir) == (at, parent)).copied();

@@ -22,7 +22,7 @@ pub struct Step {
 /// blocks that it maps. The caller reads the indirect blocks and decides which ones to descend
 /// into.
 pub struct Walk {
-    /// The file.
+    /// The number of the file that is walked.
     pub ino: Ino,
     size: u64,
     ptrs: Vec<Ptr>,

@@ -3,7 +3,7 @@
 
 use twin_disk::Bytes;
 
-use super::{Checker, Finding, FoundInode, Kind, NumberState, Severity};
+use super::{Checker, Finding, FindingKind, FoundInode, NumberState, Severity};
 use crate::dinode::{Dinode, HIDDEN};
 use crate::dir::XATTR_VALUE_MAX;
 use crate::{FsError, Ino, NAME_MAX, Result};
@@ -17,7 +17,7 @@ impl Checker<'_> {
         let hidden = d.flags & HIDDEN != 0;
         let inline = !d.xattrs.is_empty();
         let mut wrong = Vec::new();
-        let mut minor = |what: &str| wrong.push(Finding::minor(Kind::Xattrs, what).at(at));
+        let mut minor = |what: &str| wrong.push(Finding::minor(FindingKind::Xattrs, what).at(at));
         match (hidden, inline, d.xattr_ino) {
             (_, false, 0) => return Ok(()),
             (true, ..) => minor("a hidden file with extended attributes"),
@@ -66,14 +66,14 @@ impl Checker<'_> {
 
     /// What is wrong with the list of attributes in a hidden file.
     async fn hidden_list(&mut self, file: &Dinode) -> Result<Vec<Finding>> {
-        let serious = |what: String| vec![Finding::serious(Kind::Xattrs, what)];
+        let serious = |what: String| vec![Finding::serious(FindingKind::Xattrs, what)];
         if file.size > LIST_MAX {
             return Ok(serious(format!("a list of attributes of {} bytes", file.size)));
         }
         let content = match self.hidden_content(file).await {
             Err(FsError::Io(error)) if self.how.fixes => return Err(FsError::Io(error)),
             Err(error) => {
-                let (kind, what) = (Kind::Xattrs, "a list of attributes");
+                let (kind, what) = (FindingKind::Xattrs, "a list of attributes");
                 return Ok(vec![Finding::from_error(kind, Severity::Serious, &error, what)]);
             }
             Ok(content) => content,
@@ -131,7 +131,7 @@ impl Checker<'_> {
             },
         };
         let what = format!("leads to hidden file {hidden}, {wrong}");
-        self.wrong(Finding::serious(Kind::HiddenFile, what).of(owner));
+        self.wrong(Finding::serious(FindingKind::HiddenFile, what).of(owner));
         Ok(None)
     }
 }
@@ -140,7 +140,7 @@ impl Checker<'_> {
 /// order.
 fn list_is_wrong(list: &[u8]) -> Option<Finding> {
     let what = check_list(list).err()?;
-    Some(Finding::serious(Kind::Xattrs, format!("the list of extended attributes: {what}")))
+    Some(Finding::serious(FindingKind::Xattrs, format!("the list of extended attributes: {what}")))
 }
 /// Attributes one after the other: length of the name (u16), of the value (u32), name, value.
 fn check_list(mut raw: &[u8]) -> std::result::Result<(), &'static str> {

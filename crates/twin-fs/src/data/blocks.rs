@@ -18,9 +18,8 @@ use crate::core::Core;
 use crate::dinode::INLINE;
 use crate::geometry::{Parent, Ptr};
 use crate::inodes::Inode;
-use crate::layout::Layout;
 
-impl<L: Layout> Files<L> {
+impl Files {
     /// The bytes of new space for a change that makes the data blocks `range` dirty and the file
     /// `new_size` bytes long (not shorter than it is). The sum includes indirect blocks that do not
     /// exist yet, and the growth of the file's last block.

@@ -18,13 +18,13 @@ use super::seek::next_mapped;
 use super::{Effect, Files};
 use crate::dinode::INLINE;
 use crate::inodes::Inode;
-use crate::layout::{Change, Layout, Need};
+use crate::layout::{Change, Need};
 use crate::{Fallocate, FsError, Result};
 
 /// The most blocks that one step of a long change covers.
 const STEP_BLOCKS: u64 = 256;
 
-impl<L: Layout> Files<L> {
+impl Files {
     /// `fallocate`. The caller holds the inode's lock exclusively.
     pub(crate) async fn fallocate(
         &self,
@@ -112,7 +112,7 @@ impl<L: Layout> Files<L> {
         }
         let used = inode.d.borrow().allocated - before - grown;
         // The count may have been higher than the need.
-        self.layout.unreserve(&self.core, total.saturating_sub(used));
+        self.layout.release(&self.core, total.saturating_sub(used));
         result
     }
 
@@ -124,14 +124,14 @@ impl<L: Layout> Files<L> {
         last: u64,
         new_size: u64,
     ) -> Result<u64> {
-        let stat = self.layout.stat(&self.core);
+        let stat = self.layout.figures(&self.core).stat;
         let free = stat.free * u64::from(stat.block_size);
         let (mut total, mut counted) = (0, Default::default());
         while first < last {
             let stop = last.min(first + STEP_BLOCKS);
-            let mut held = Vec::new();
+            let mut pinned = Vec::new();
             for lbn in first..stop {
-                self.core.pin_parents(inode, lbn as Lbn, &mut held).await?;
+                self.core.pin_parents(inode, lbn as Lbn, &mut pinned).await?;
             }
             total += self.space_for_blocks(inode, first..stop, new_size, &mut counted);
             if total > free {
@@ -149,9 +149,9 @@ impl<L: Layout> Files<L> {
             let stop = last.min(first + STEP_BLOCKS);
             let bytes = (stop - first + 4) * block;
             let _admission = self.admit(bytes, Need::Grow).await?;
-            let mut held = Vec::new();
+            let mut pinned = Vec::new();
             for lbn in first..stop {
-                self.core.pin_parents(inode, lbn as Lbn, &mut held).await?;
+                self.core.pin_parents(inode, lbn as Lbn, &mut pinned).await?;
             }
             let size = inode.d.borrow().size;
             for lbn in first..stop {
@@ -235,12 +235,12 @@ impl<L: Layout> Files<L> {
         while first < last {
             let stop = last.min(first + STEP_BLOCKS);
             let _admission = self.admit(8 * block, Need::Shrink).await?;
-            let mut held = Vec::new();
+            let mut pinned = Vec::new();
             let mut lbns = Vec::new();
             let mut lbn = first;
             while lbn < stop {
                 let ptr = self.core.ptr(inode, lbn as Lbn).await?;
-                self.core.pin_parents(inode, lbn as Lbn, &mut held).await?;
+                self.core.pin_parents(inode, lbn as Lbn, &mut pinned).await?;
                 if ptr.is_hole() {
                     // The whole range of a missing indirect block is skipped at once.
                     lbn = next_mapped(&self.core, inode, lbn);
@@ -248,7 +248,7 @@ impl<L: Layout> Files<L> {
                 }
                 let is_cut = off > lbn * block || (end < (lbn + 1) * block && end < size);
                 if is_cut {
-                    held.extend(self.core.block(inode, lbn as Lbn, Origin::User).await?);
+                    pinned.extend(self.core.block(inode, lbn as Lbn, Origin::User).await?);
                 }
                 lbns.push((lbn, is_cut));
                 lbn += 1;
@@ -261,7 +261,7 @@ impl<L: Layout> Files<L> {
                 self.punch_block(inode, lbn, is_cut.then_some((off, end)), version);
             }
             self.core.note_change();
-            self.layout.enforce_ordering(&self.core, Change::Cut(inode)).await?;
+            self.layout.enforce_order(&self.core, Change::Cut(inode)).await?;
         }
         Ok(())
     }

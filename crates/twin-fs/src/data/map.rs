@@ -151,9 +151,6 @@ impl Core {
 
     /// Checks that every pointer of an indirect block leads into the volume. It is called for
     /// blocks that were read from the device, and for blocks before they are written.
-    ///
-    /// # Errors
-    /// What is wrong with the first bad pointer.
     pub fn check_indirect(&self, frame: &Frame) -> Result<(), &'static str> {
         (0..self.geometry.per_block() as usize)
             .try_for_each(|i| self.geometry.check_ptr(self.ptr_in(frame, i), self.frags))

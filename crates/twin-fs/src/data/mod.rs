@@ -20,6 +20,7 @@ use std::rc::Rc;
 
 pub use blocks::dirty_parents;
 
+use crate::admission::AdmissionGuard;
 use crate::core::Core;
 use crate::dinode::HIDDEN;
 use crate::dirty_limit::wait_for_room;
@@ -34,7 +35,7 @@ pub(crate) type Effect<'a> = &'a dyn Fn() -> Result<()>;
 
 /// The place of a write.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Place {
+pub(crate) enum WriteAt {
     /// At this offset.
     At(u64),
     /// Behind the end that the file has at the write.
@@ -42,13 +43,13 @@ pub(crate) enum Place {
 }
 
 /// The operations on the data of files. See the module.
-pub(crate) struct Files<L> {
+pub(crate) struct Files {
     core: Rc<Core>,
-    layout: Rc<L>,
+    layout: Rc<dyn Layout>,
 }
 
-impl<L: Layout> Files<L> {
-    pub(crate) fn new(core: &Rc<Core>, layout: &Rc<L>) -> Rc<Files<L>> {
+impl Files {
+    pub(crate) fn new(core: &Rc<Core>, layout: &Rc<dyn Layout>) -> Rc<Files> {
         Rc::new(Files { core: Rc::clone(core), layout: Rc::clone(layout) })
     }
 
@@ -74,7 +75,7 @@ impl<L: Layout> Files<L> {
 
     /// Waits until an operation that makes up to `bytes` dirty may begin. The wait may be long, so
     /// the caller must look up again what it knew before, unless a lock protects it.
-    pub(crate) async fn admit(&self, bytes: u64, need: Need) -> Result<L::AdmissionGuard> {
+    pub(crate) async fn admit(&self, bytes: u64, need: Need) -> Result<AdmissionGuard> {
         self.maybe_yield().await;
         if self.core.cache.dirty_bytes() > 0 {
             wait_for_room(&self.core, &*self.layout, bytes).await?;
@@ -83,7 +84,7 @@ impl<L: Layout> Files<L> {
     }
 
     /// As [`admit`](Self::admit), for an operation that makes at most four blocks dirty.
-    pub(crate) async fn admit_small(&self, need: Need) -> Result<L::AdmissionGuard> {
+    pub(crate) async fn admit_small(&self, need: Need) -> Result<AdmissionGuard> {
         self.admit(4 * u64::from(self.core.geometry.block_size), need).await
     }
 

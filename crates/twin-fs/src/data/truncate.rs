@@ -12,10 +12,10 @@ use twin_disk::Origin;
 use super::{Effect, Files};
 use crate::dinode::{DAMAGED, TRUNCATING};
 use crate::inodes::Inode;
-use crate::layout::{Change, Layout, Need};
+use crate::layout::{Change, InodeEvent, Need};
 use crate::{FsError, Result};
 
-impl<L: Layout> Files<L> {
+impl Files {
     /// Sets the length. The caller holds the inode's lock exclusively.
     pub(crate) async fn set_size(
         &self,
@@ -75,7 +75,7 @@ impl<L: Layout> Files<L> {
             let blocks = if inline && old > 0 { 0..1 } else { 0..0 };
             let space = self.space_for(inode, blocks, size);
             self.layout.reserve(&self.core, space)?;
-            effect().inspect_err(|_| self.layout.unreserve(&self.core, space))?;
+            effect().inspect_err(|_| self.layout.release(&self.core, space))?;
             self.lengthen(inode, size);
         }
         self.core.mark_inode_dirty(inode);
@@ -106,10 +106,10 @@ impl<L: Layout> Files<L> {
         }
         let keep = geometry.blocks_for(size);
         let cut = (!size.is_multiple_of(block)).then_some(keep.wrapping_sub(1));
-        let mut held = Vec::new();
+        let mut pinned = Vec::new();
         if let Some(cut) = cut {
-            self.core.pin_parents(inode, cut as Lbn, &mut held).await?;
-            held.extend(self.core.block(inode, cut as Lbn, Origin::User).await?);
+            self.core.pin_parents(inode, cut as Lbn, &mut pinned).await?;
+            pinned.extend(self.core.block(inode, cut as Lbn, Origin::User).await?);
         }
         effect()?;
         self.cut_to(inode, size, cut, version);
@@ -129,7 +129,7 @@ impl<L: Layout> Files<L> {
             let frame = self.frame_for_change(inode, lbn);
             frame.change(|b| self.zero_data(inode, b, lbn, size - lbn * block..block, version));
             let freed = geometry.data_len(lbn, old_size) - geometry.data_len(lbn, size);
-            self.layout.unreserve(&self.core, freed.into());
+            self.layout.release(&self.core, freed.into());
             self.dirty_data(inode, &frame, size);
             if let Some(ptr) = self.core.resident_ptr(inode, lbn as Lbn).filter(|p| p.is_on_disk())
             {
@@ -191,7 +191,7 @@ impl<L: Layout> Files<L> {
             .filter(|&top| geometry.first_data(top) + geometry.span(top) > keep)
             .collect();
         if tops.is_empty() {
-            return self.layout.enforce_ordering(&self.core, Change::Cut(inode)).await;
+            return self.layout.enforce_order(&self.core, Change::Cut(inode)).await;
         }
         // No await lies between the step that set the size and this flag, so a crash never leaves
         // blocks beyond the end without the flag.
@@ -209,7 +209,11 @@ impl<L: Layout> Files<L> {
             d.flags = if on { d.flags | TRUNCATING } else { d.flags & !TRUNCATING };
             d.nlink == 0
         };
-        self.layout.set_orphan(&self.core, inode, on || removed);
+        let event = match on || removed {
+            true => InodeEvent::Orphaned(inode),
+            false => InodeEvent::Adopted(inode),
+        };
+        self.layout.inode_event(&self.core, event);
         self.core.mark_inode_dirty(inode);
     }
 
@@ -218,8 +222,8 @@ impl<L: Layout> Files<L> {
     async fn prune(&self, inode: &Rc<Inode>, lbn: Lbn, keep: u64) -> Result<()> {
         let geometry = &self.core.geometry;
         let block = u64::from(geometry.block_size);
-        let mut held = Vec::new();
-        self.core.pin_parents(inode, lbn, &mut held).await?;
+        let mut pinned = Vec::new();
+        self.core.pin_parents(inode, lbn, &mut pinned).await?;
         let Some(frame) = self.core.block(inode, lbn, Origin::User).await? else { return Ok(()) };
         let lowest = geometry.indirect(lbn).0 == 1;
         let need = 4 * block;
@@ -254,7 +258,7 @@ impl<L: Layout> Files<L> {
             }
             self.free_block(inode, lbn, geometry.block_size);
         }
-        drop(held);
-        self.layout.enforce_ordering(&self.core, Change::Cut(inode)).await
+        drop(pinned);
+        self.layout.enforce_order(&self.core, Change::Cut(inode)).await
     }
 }

@@ -8,21 +8,21 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Origin, Stamp};
 
-use super::{Files, Place};
+use super::{Files, WriteAt};
 use crate::dinode::INLINE;
 use crate::geometry::Parent;
 use crate::inodes::Inode;
-use crate::layout::{Change, Layout, Need};
+use crate::layout::{Change, Need};
 use crate::reading::Overwrite;
 use crate::{Cred, Data, FsError, Result, Work, mode, perm};
 
-impl<L: Layout> Files<L> {
+impl Files {
     /// Writes all of `data` at `place`. It takes the inode's lock. `version` is the version of the
     /// stamps of synthetic data. Without credentials in `by`, times and set-id bits stay.
     pub(crate) async fn write(
         &self,
         inode: &Rc<Inode>,
-        place: Place,
+        place: WriteAt,
         data: &Data,
         version: u64,
         by: Option<&Cred>,
@@ -33,7 +33,7 @@ impl<L: Layout> Files<L> {
             return Ok(0);
         }
         let most = self.core.features.file_bytes_max;
-        if let Place::At(off) = place
+        if let WriteAt::At(off) = place
             && off.checked_add(len).is_none_or(|end| end > most)
         {
             return Err(FsError::FileTooBig);
@@ -41,8 +41,8 @@ impl<L: Layout> Files<L> {
         let _alone = inode.lock.write().await;
         // The lock is held until the data is in place, so the end of the file stays where it is.
         let off = match place {
-            Place::At(off) => off,
-            Place::End => inode.d.borrow().size,
+            WriteAt::At(off) => off,
+            WriteAt::End => inode.d.borrow().size,
         };
         let end = off.checked_add(len).filter(|&end| end <= most).ok_or(FsError::FileTooBig)?;
         let block = u64::from(geometry.block_size);
@@ -77,7 +77,7 @@ impl<L: Layout> Files<L> {
         }
         self.core.set_attributes(inode, &attr);
         let change = Change::Written { inode, first: off / block, end: end.div_ceil(block) };
-        self.layout.enforce_ordering(&self.core, change).await?;
+        self.layout.enforce_order(&self.core, change).await?;
         Ok(len)
     }
 
@@ -124,10 +124,10 @@ impl<L: Layout> Files<L> {
         let block = u64::from(geometry.block_size);
         let (first, last) = (off / block, end.div_ceil(block));
         let size = inode.d.borrow().size;
-        let mut held = Vec::new();
+        let mut pinned = Vec::new();
         let mut at = first;
         while at < last {
-            core.pin_parents(inode, at as Lbn, &mut held).await?;
+            core.pin_parents(inode, at as Lbn, &mut pinned).await?;
             at = match geometry.parent(at as Lbn) {
                 Parent::Inode(_) => at + 1,
                 Parent::Indirect(up, _) => geometry.first_data(up) + geometry.span(up),
@@ -138,23 +138,23 @@ impl<L: Layout> Files<L> {
         let cut_last = (!end.is_multiple_of(block) && end < size).then_some(last - 1);
         let damaged = inode.d.borrow().is_damaged();
         for lbn in [cut_first, cut_last, tail].into_iter().flatten() {
-            core.pin_parents(inode, lbn as Lbn, &mut held).await?;
+            core.pin_parents(inode, lbn as Lbn, &mut pinned).await?;
             let frame = core.block(inode, lbn as Lbn, Origin::User).await?;
             if damaged && frame.is_none() && lbn < geometry.blocks_for(size) {
                 // The rest of the block is lost, and would read as zeros afterwards.
                 return Err(FsError::lost(inode.ino, lbn));
             }
-            held.extend(frame);
+            pinned.extend(frame);
         }
-        self.read_before_overwrite(inode, off, end, &mut held).await?;
+        self.read_before_overwrite(inode, off, end, &mut pinned).await?;
         // A read-ahead that is still under way would overwrite the new content, so it must end
         // first.
         for frame in inode.frames.resident(first as Lbn..last as Lbn) {
             if frame.wait().await.is_ok() {
-                held.push(frame);
+                pinned.push(frame);
             }
         }
-        Ok(held)
+        Ok(pinned)
     }
 
     /// Copies the part of a write that falls into block `lbn` into the content of that block.
@@ -196,7 +196,7 @@ impl<L: Layout> Files<L> {
     pub(crate) async fn write_by_block(
         &self,
         inode: &Rc<Inode>,
-        place: Place,
+        place: WriteAt,
         data: &Data,
         version: u64,
         by: Option<&Cred>,
@@ -205,8 +205,10 @@ impl<L: Layout> Files<L> {
         let mut done = 0;
         while done < data.len() {
             let (at, piece) = match place {
-                Place::At(off) => (off.saturating_add(done), Place::At(off.saturating_add(done))),
-                Place::End => (inode.d.borrow().size, Place::End),
+                WriteAt::At(off) => {
+                    (off.saturating_add(done), WriteAt::At(off.saturating_add(done)))
+                }
+                WriteAt::End => (inode.d.borrow().size, WriteAt::End),
             };
             let n = (block - at % block).min(data.len() - done);
             self.core.cpu.charge(Work::Block).await;
@@ -217,13 +219,13 @@ impl<L: Layout> Files<L> {
     }
 
     /// Reads the blocks that a write of `off..end` must read by the setting [`Overwrite`], although
-    /// it needs nothing of their contents, and adds them to `held`.
+    /// it needs nothing of their contents, and adds them to `pinned`.
     pub(crate) async fn read_before_overwrite(
         &self,
         inode: &Rc<Inode>,
         off: u64,
         end: u64,
-        held: &mut Vec<Rc<Frame>>,
+        pinned: &mut Vec<Rc<Frame>>,
     ) -> Result<()> {
         let rule = self.core.settings.overwrite;
         if rule == Overwrite::Needed {
@@ -236,7 +238,7 @@ impl<L: Layout> Files<L> {
             let direct = rule == Overwrite::Direct && lbn < geometry.direct as u64;
             let there = self.core.ptr(inode, lbn as Lbn).await?.is_on_disk();
             if there && (partial || direct) {
-                held.extend(self.core.block(inode, lbn as Lbn, Origin::User).await?);
+                pinned.extend(self.core.block(inode, lbn as Lbn, Origin::User).await?);
             }
         }
         Ok(())

@@ -39,7 +39,7 @@ pub const MODERN_BLOCK_MAX: usize = 65536;
 pub struct Found {
     /// Byte offset in the block.
     pub offset: usize,
-    /// The inode.
+    /// The number of the inode that the entry leads to.
     pub ino: Ino,
     /// Type bits of its mode.
     pub kind: u32,
@@ -50,11 +50,11 @@ pub struct Found {
 pub struct Item<'a> {
     /// Byte offset in the block.
     pub offset: usize,
-    /// The inode.
+    /// The number of the inode that the entry leads to.
     pub ino: Ino,
     /// Type bits of its mode.
     pub kind: u32,
-    /// The name.
+    /// The name, without padding.
     pub name: &'a [u8],
     /// Byte offset of the next entry: the cookie with which reading continues.
     pub next: usize,
@@ -75,7 +75,7 @@ impl Item<'_> {
 pub struct DirError {
     /// Byte offset in the block.
     pub offset: usize,
-    /// What is wrong.
+    /// What contradicts the format.
     pub what: &'static str,
 }
 
@@ -271,7 +271,7 @@ impl Format {
             .map(move |(at, head)| self.item(block, at, head))
     }
 
-    /// Finds a name.
+    /// Finds the entry of a name in a block.
     pub fn find(self, block: &[u8], name: &[u8]) -> Option<Found> {
         let head_len = self.head_len();
         self.places(block, 0)

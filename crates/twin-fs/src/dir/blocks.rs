@@ -7,10 +7,9 @@ use twin_disk::{Block, Buf, Origin};
 
 use super::Directories;
 use crate::inodes::Inode;
-use crate::layout::Layout;
 use crate::{FsError, Ino, Result};
 
-impl<L: Layout> Directories<L> {
+impl Directories {
     /// The inode with this number, which must be a directory.
     pub(crate) async fn directory(&self, ino: Ino) -> Result<Rc<Inode>> {
         let inode = self.files.inode(ino).await?;

@@ -9,18 +9,17 @@ use super::blocks::with_bytes;
 use super::index_file::INDEX_FROM_BLOCKS;
 use crate::Result;
 use crate::inodes::Inode;
-use crate::layout::Layout;
 
-impl<L: Layout> Directories<L> {
+impl Directories {
     /// Loads the blocks that [`is_empty_dir`](Self::is_empty_dir) needs. The caller holds them.
     pub(crate) async fn pin_entries(&self, dir: &Inode) -> Result<Vec<Rc<Frame>>> {
-        let mut held = Vec::new();
+        let mut pinned = Vec::new();
         if !self.core.features.indexed_directories && dir.d.borrow().is_dir() {
             for lbn in 0..self.dir_blocks(dir) {
-                held.push(self.dir_block(dir, lbn).await?);
+                pinned.push(self.dir_block(dir, lbn).await?);
             }
         }
-        Ok(held)
+        Ok(pinned)
     }
 
     /// True if a directory has no entries except `.` and `..`. The caller holds the blocks of
@@ -35,7 +34,7 @@ impl<L: Layout> Directories<L> {
             let empty = |frame: Rc<Frame>| {
                 with_bytes(&frame, |bytes| self.core.features.directories.is_empty(&bytes[..len]))
             };
-            // A block that is not in memory was added, for a new name, after the others were held.
+            // A block that is not in memory was added, for a new name, after the others were pinned.
             let frame = self.core.cache.peek(&dir.frames, lbn as Lbn).filter(|f| f.is_valid());
             frame.is_some_and(empty)
         })

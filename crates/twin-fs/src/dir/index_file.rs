@@ -16,7 +16,7 @@ use super::name_hash;
 use crate::core::Core;
 use crate::dinode::{Dinode, HIDDEN};
 use crate::inodes::Inode;
-use crate::layout::{Layout, Need};
+use crate::layout::{InodeEvent, Need};
 use crate::{FsError, Ino, Result};
 
 /// A directory of this many blocks gets an index, if the layout has indexes.
@@ -93,7 +93,7 @@ impl IndexChange<'_> {
     }
 }
 
-impl<L: Layout> Directories<L> {
+impl Directories {
     /// The blocks of a directory that may have a name, by the index with this number; `None` if not all
     /// that it takes to know is in memory.
     pub(super) fn peek_index(&self, index_ino: Ino, name: &[u8]) -> Option<Vec<u64>> {
@@ -202,7 +202,7 @@ impl<L: Layout> Directories<L> {
             self.files.dirty_data(&plan.inode, &frame, plan.new_size);
         }
         let taken = plan.inode.d.borrow().allocated - before;
-        self.layout.unreserve(&self.core, reserved - taken);
+        self.layout.release(&self.core, reserved - taken);
         plan.inode.d.borrow_mut().size = plan.new_size;
         self.core.mark_inode_dirty(&plan.inode);
     }
@@ -228,20 +228,20 @@ impl<L: Layout> Directories<L> {
             Err(error) => Err(error),
         };
         let reserved = plan.and_then(|plan| {
-            let space = self.layout.inode_bytes() + self.index_space(&plan);
+            let space = self.core.features.new_inode_bytes + self.index_space(&plan);
             self.layout.reserve(&self.core, space).map(|()| plan)
         });
         let plan = match reserved {
             Ok(plan) => plan,
             Err(error) => {
-                self.layout.unpick(&self.core, picked);
+                self.layout.inode_event(&self.core, InodeEvent::Unpicked(picked));
                 return Err(error);
             }
         };
         // From here on nothing waits: the hidden file comes into existence and the directory gets
         // its number in one step, so a crash leaves either both or neither.
         self.core.add_inode(Rc::clone(&inode));
-        self.layout.inode_created(&self.core, &inode);
+        self.layout.inode_event(&self.core, InodeEvent::Created(&inode));
         self.apply_index(plan);
         dir.d.borrow_mut().index_ino = inode.ino;
         self.core.mark_inode_dirty(dir);

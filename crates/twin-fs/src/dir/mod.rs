@@ -23,6 +23,7 @@ pub(crate) use names::{Hit, InsertPlan, RemovePlan, check_name};
 use crate::core::Core;
 use crate::data::Files;
 pub use crate::features::LINK_MAX;
+use crate::layout::Layout;
 use crate::orphans::Orphans;
 
 /// The longest target of a symbolic link, in bytes.
@@ -31,20 +32,20 @@ pub const SYMLINK_MAX: usize = 4095;
 pub const XATTR_VALUE_MAX: usize = 65_536;
 
 /// The directories of a volume. See the module.
-pub(crate) struct Directories<L> {
+pub(crate) struct Directories {
     core: Rc<Core>,
-    layout: Rc<L>,
-    files: Rc<Files<L>>,
-    orphans: Rc<Orphans<L>>,
+    layout: Rc<dyn Layout>,
+    files: Rc<Files>,
+    orphans: Rc<Orphans>,
 }
 
-impl<L> Directories<L> {
+impl Directories {
     pub(crate) fn new(
         core: &Rc<Core>,
-        layout: &Rc<L>,
-        files: &Rc<Files<L>>,
-        orphans: &Rc<Orphans<L>>,
-    ) -> Directories<L> {
+        layout: &Rc<dyn Layout>,
+        files: &Rc<Files>,
+        orphans: &Rc<Orphans>,
+    ) -> Directories {
         Directories {
             core: Rc::clone(core),
             layout: Rc::clone(layout),

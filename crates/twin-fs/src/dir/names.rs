@@ -16,7 +16,6 @@ use super::index;
 use super::index_file::{IndexChange, IndexPlan, IndexStep, Overlay};
 use super::name_hash;
 use crate::inodes::Inode;
-use crate::layout::Layout;
 use crate::{FsError, Ino, NAME_MAX, Peeked, Result, Timestamp, Work};
 
 /// The most blocks with room that a directory remembers.
@@ -57,8 +56,8 @@ pub(crate) struct RemovePlan {
     index: Option<IndexPlan>,
 }
 
-impl<L: Layout> Directories<L> {
-    /// Finds a name.
+impl Directories {
+    /// Finds the entry of a name, by the index if the directory has one.
     pub(crate) async fn find(&self, dir: &Inode, name: &[u8]) -> Result<Option<Hit>> {
         let index_ino = dir.d.borrow().index_ino;
         let dots = matches!(name, b"." | b"..");
@@ -141,15 +140,15 @@ impl<L: Layout> Directories<L> {
         if self.wants_index(dir) {
             self.make_index(dir).await?;
         }
-        let (lbn, new_size, mut held) = self.find_room(dir, name).await?;
-        self.core.pin_parents(dir, lbn as Lbn, &mut held).await?;
+        let (lbn, new_size, mut pinned) = self.find_room(dir, name).await?;
+        self.core.pin_parents(dir, lbn as Lbn, &mut pinned).await?;
         if let Some(tail) = self.files.growing_tail(dir, new_size) {
-            held.extend(self.core.block(dir, tail as Lbn, Origin::User).await?);
+            pinned.extend(self.core.block(dir, tail as Lbn, Origin::User).await?);
         }
         let mut changes = vec![IndexChange { name, position: lbn as u32, step: IndexStep::Insert }];
         changes.extend(removed.map(|(name, hit)| hit.leaves_index(name)));
         let index = self.plan_index(dir, &changes).await?;
-        Ok(InsertPlan { lbn, new_size, _held: held, index })
+        Ok(InsertPlan { lbn, new_size, _held: pinned, index })
     }
 
     /// Finds a block with room for a name. Returns the number of the block, the size of the
@@ -181,7 +180,7 @@ impl<L: Layout> Directories<L> {
             return Err(FsError::FileTooBig);
         }
         let lbn = size / block;
-        let held = match size.is_multiple_of(block) {
+        let pinned = match size.is_multiple_of(block) {
             true => Vec::new(),
             false => {
                 let frame = self.dir_block(dir, lbn).await?;
@@ -189,7 +188,7 @@ impl<L: Layout> Directories<L> {
                 vec![frame]
             }
         };
-        Ok((lbn, new_size, held))
+        Ok((lbn, new_size, pinned))
     }
 
     fn note_room(&self, dir: &Inode, lbn: u64, room: usize) {
@@ -268,9 +267,9 @@ impl<L: Layout> Directories<L> {
 
     /// Plans the removal of a name whose entry in the index is removed by another plan.
     pub(crate) async fn plan_unlisted(&self, dir: &Inode, hit: &Hit) -> Result<RemovePlan> {
-        let mut held = Vec::new();
-        self.core.pin_parents(dir, hit.lbn as Lbn, &mut held).await?;
-        Ok(RemovePlan { _held: held, index: None })
+        let mut pinned = Vec::new();
+        self.core.pin_parents(dir, hit.lbn as Lbn, &mut pinned).await?;
+        Ok(RemovePlan { _held: pinned, index: None })
     }
 
     /// The bytes of new space that a planned removal takes: an index may need a block to shrink.
@@ -308,9 +307,9 @@ impl<L: Layout> Directories<L> {
 
     /// The indirect blocks that a redirection of a name needs; the caller holds them.
     pub(crate) async fn pin_hit(&self, dir: &Inode, hit: &Hit) -> Result<Vec<Rc<Frame>>> {
-        let mut held = Vec::new();
-        self.core.pin_parents(dir, hit.lbn as Lbn, &mut held).await?;
-        Ok(held)
+        let mut pinned = Vec::new();
+        self.core.pin_parents(dir, hit.lbn as Lbn, &mut pinned).await?;
+        Ok(pinned)
     }
 
     /// Sets the times of a directory to `now` and changes its link count by `links`.

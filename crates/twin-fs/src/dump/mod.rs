@@ -146,7 +146,7 @@ impl Request {
     }
 }
 
-/// Selects a file.
+/// The file that a dump is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum File {
     /// The one with this inode number.
@@ -168,13 +168,13 @@ pub enum Value {
     Hex(u64),
     /// An octal number, such as a mode.
     Octal(u32),
-    /// Yes or no.
+    /// True or false.
     Flag(bool),
-    /// A text.
+    /// Text for display.
     Text(String),
     /// A name, which may contain any bytes.
     Name(Vec<u8>),
-    /// A time.
+    /// A point in time.
     Time(Timestamp),
     /// A list of small structures.
     List(Vec<Fields>),
@@ -186,7 +186,7 @@ impl From<Time> for Value {
     }
 }
 
-/// Named values.
+/// The values of a structure, with their names.
 pub type Fields = Vec<(&'static str, Value)>;
 
 /// A column of a table.
@@ -215,7 +215,7 @@ pub const fn text(name: &'static str, width: usize) -> Column {
 pub struct Problem {
     /// The first byte of the structure on the device, if it has a place.
     pub at: Option<u64>,
-    /// What is wrong.
+    /// What contradicts the format.
     pub what: String,
 }
 
@@ -267,13 +267,13 @@ impl From<FsError> for DumpError {
 
 /// Receives the parts of a dump.
 pub trait Sink {
-    /// Receives a structure.
+    /// Receives a structure as a whole.
     fn fields(&mut self, name: &str, about: &str, fields: Fields);
-    /// Begins a table.
+    /// Begins a table; its rows follow.
     fn begin(&mut self, name: &str, about: &str, columns: &[Column]);
     /// Receives a row of the table, with a value for each column.
     fn row(&mut self, row: Vec<Value>);
-    /// Ends the table.
+    /// Ends the table that was begun last.
     fn end(&mut self);
     /// Receives a problem. It may be called inside a table.
     fn problem(&mut self, problem: Problem);

@@ -77,7 +77,7 @@ pub trait OnDisk {
 /// An inode number in use.
 #[derive(Debug)]
 pub struct InUse {
-    /// The number.
+    /// The number of the inode.
     pub ino: Ino,
     /// The generation, if the maps contain it.
     pub generation: Option<u32>,

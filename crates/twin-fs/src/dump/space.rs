@@ -22,7 +22,7 @@ pub mod tables {
     pub const FREE: &str = "free";
     /// The runs of blocks of files. A file without blocks has one row without `lbn`.
     pub const RUNS: &str = "runs";
-    /// The names.
+    /// The structure that lists all names of the volume.
     pub const NAMES: &str = "names";
     /// The columns of [`AREAS`] and [`FREE`]: the first byte and the number of bytes.
     pub const RANGE: [Column; 2] = [number("at", 14), number("bytes", 14)];

@@ -15,7 +15,7 @@ use twin_rt::{Nanos, SECS};
 
 /// Of each round this part may be for streams.
 const SHARE_PERCENT: u64 = 80;
-/// A round lasts as long as so many positionings, so that moving the arm takes a small part of it.
+/// The length of a round in positionings, so that moving the arm takes a small part of it.
 const POSITIONINGS: u64 = 96;
 /// Requests that a chunk needs beside those of its length: one for an indirect block, one because
 /// the file may be interrupted there.
@@ -35,9 +35,9 @@ const ASSUMED: ServiceBounds =
 /// How many streams, counted since the volume was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StreamCounts {
-    /// Were admitted.
+    /// The number of streams that were admitted.
     pub admitted: u64,
-    /// Were refused.
+    /// The number of streams that were refused.
     pub refused: u64,
     /// Reads of admitted streams found their data not in memory yet.
     pub stalls: u64,

@@ -51,7 +51,7 @@ impl FileType {
     }
 }
 
-/// All file types.
+/// All file types, the plain one first.
 pub static REGISTRY: Registry<FileType> = Registry::new(
     "file type",
     &[

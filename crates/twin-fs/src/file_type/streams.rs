@@ -118,7 +118,6 @@ impl Streams {
         }
     }
 
-    /// Ends a stream.
     fn end(&self, core: &Core, stream: &Rc<Stream>) {
         stream.closed.set(true);
         stream.drop_until(core, u64::MAX);
@@ -133,7 +132,6 @@ impl Streams {
         }
     }
 
-    /// Closes all streams.
     pub(crate) fn close_all(&self, core: &Core) {
         let all: Vec<Ino> = self.open.borrow().keys().copied().collect();
         for ino in all {

@@ -28,17 +28,14 @@ pub const XATTR_INLINE_MAX: usize = 128;
 /// The record of an inode, without its place on the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Dinode {
-    /// The inode number.
     pub ino: Ino,
     /// The generation of the number.
     pub generation: u32,
     /// Type and permission bits; type 0 for a hidden file.
     pub mode: u32,
-    /// The link count.
     pub nlink: u32,
     /// The user id of the owner.
     pub uid: u32,
-    /// Group.
     pub gid: u32,
     /// A combination of [`INLINE`], [`HIDDEN`], [`TRUNCATING`] and [`DAMAGED`].
     pub flags: u16,
@@ -46,17 +43,16 @@ pub struct Dinode {
     pub rdev: u64,
     /// The number of entries of a directory without `.` and `..` (wide only).
     pub entries: u64,
-    /// Length in bytes.
     pub size: u64,
     /// Bytes of its blocks, data and indirect, including reserved ones.
     pub allocated: u64,
-    /// Last access.
+    /// The time of the last access.
     pub atime: Timestamp,
     /// Last change of content.
     pub mtime: Timestamp,
     /// Last change of the inode.
     pub ctime: Timestamp,
-    /// Creation (wide only).
+    /// The time of creation; only wide inodes have it.
     pub btime: Timestamp,
     /// The hidden file with a directory's index; 0 for none (wide only).
     pub index_ino: Ino,
@@ -246,9 +242,6 @@ impl Dinode {
 
     /// Reads an inode from `raw`, of the geometry's inode size. `frags` is the size of the volume
     /// in fragments.
-    ///
-    /// # Errors
-    /// What is wrong with the inode.
     pub fn decode(geometry: &Geometry, raw: &[u8], frags: u64) -> Result<Dinode, &'static str> {
         let dinode = Self::decode_unplaced(geometry, raw, frags)?;
         for ptr in &dinode.ptrs {

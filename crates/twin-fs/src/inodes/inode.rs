@@ -30,7 +30,6 @@ pub(crate) struct ReadAhead {
 
 /// An inode in memory.
 pub struct Inode {
-    /// The inode number.
     pub ino: Ino,
     /// Operations hold the lock shared while they read content, exclusively while they change
     /// content or names. Of two inodes the one with the smaller number is locked first.

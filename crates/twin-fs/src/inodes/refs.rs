@@ -12,7 +12,7 @@ use crate::Ino;
 /// The number of references and opens on an inode, of all clients together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Refs {
-    /// References from replies.
+    /// References that replies have given to clients.
     pub entries: u64,
     /// The number of opens.
     pub opens: u64,

@@ -5,10 +5,10 @@ use std::cell::RefCell;
 use twin_disk::{Bytes, Origin};
 
 use super::Operations;
-use crate::layout::{Layout, Need};
+use crate::layout::Need;
 use crate::{Attr, Cred, FsError, Ino, Reply, Result, SetAttr, SetTime, mode, perm};
 
-impl<L: Layout> Operations<L> {
+impl Operations {
     pub(crate) async fn op_forget(&self, ino: Ino, count: u64) -> Result<Reply> {
         self.core.change_refs(ino, |refs| refs.entries = refs.entries.saturating_sub(count));
         // The reference is dropped even if the inode cannot be freed because the device fails: the

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::Operations;
 use crate::dinode::{Dinode, INLINE};
 use crate::inodes::Inode;
-use crate::layout::{Change, Layout, Need, Picked};
+use crate::layout::{Change, InodeEvent, Need, Picked};
 use crate::{Cred, FsError, Ino, Name, Reply, Result, mode, perm};
 
 /// The longest target of a symbolic link, in bytes: one less than Linux's `PATH_MAX`.
@@ -20,7 +20,7 @@ struct NewNode<'a> {
     target: &'a [u8],
 }
 
-impl<L: Layout> Operations<L> {
+impl Operations {
     pub(crate) async fn op_make_node(
         &self,
         dir: Ino,
@@ -110,10 +110,10 @@ impl<L: Layout> Operations<L> {
         let d = Dinode::new(geometry, ino, generation, mode, self.core.now());
         let inode = Inode::new(Dinode { nlink: 2, ..d });
         let unit = self.core.geometry.dir_unit() as u64;
-        let space = self.layout.inode_bytes() + self.files.space_for(&inode, 0..1, unit);
+        let space = self.core.features.new_inode_bytes + self.files.space_for(&inode, 0..1, unit);
         self.layout.reserve(&self.core, space)?;
         let inode = self.core.add_inode(inode);
-        self.layout.inode_created(&self.core, &inode);
+        self.layout.inode_event(&self.core, InodeEvent::Created(&inode));
         let frame = self.files.frame_for_change(&inode, 0);
         let format = self.core.features.directories;
         frame.change(|b| format.init_first(&mut b.bytes_mut()[..unit as usize], ino, ino));
@@ -143,12 +143,13 @@ impl<L: Layout> Operations<L> {
         let _admission = self.files.admit_small(Need::Grow).await?;
         let picked = self.layout.pick_inode(&self.core, dir.ino, mode).await?;
         let result = self.make_picked(&dir, name, new, mode, cred, picked).await;
-        let inode = result.inspect_err(|_| self.layout.unpick(&self.core, picked))?;
+        let inode = result
+            .inspect_err(|_| self.layout.inode_event(&self.core, InodeEvent::Unpicked(picked)))?;
         let both = [&inode, &dir];
         // A new directory's `..` is a name of its parent, whose link count has grown.
         let inodes = if mode & mode::TYPE == mode::DIRECTORY { &both[..] } else { &both[..1] };
         let change = Change::Names { inodes, added: &[&dir], removed: &[] };
-        self.layout.enforce_ordering(&self.core, change).await?;
+        self.layout.enforce_order(&self.core, change).await?;
         Ok(inode)
     }
 
@@ -181,9 +182,9 @@ impl<L: Layout> Operations<L> {
             None => 0,
         };
         let growth = self.dirs.insert_space(dir, &plan);
-        self.layout.reserve(&self.core, self.layout.inode_bytes() + own + growth)?;
+        self.layout.reserve(&self.core, self.core.features.new_inode_bytes + own + growth)?;
         let inode = self.core.add_inode(inode);
-        self.layout.inode_created(&self.core, &inode);
+        self.layout.inode_event(&self.core, InodeEvent::Created(&inode));
         if let Some(bytes) = content {
             let size = bytes.len() as u64;
             let frame = self.files.frame_for_change(&inode, 0);
@@ -256,7 +257,7 @@ impl<L: Layout> Operations<L> {
         // while the layout makes the change durable.
         let entry = self.entry(&inode);
         let change = Change::Names { inodes: &[&inode], added: &[&dir], removed: &[] };
-        self.layout.enforce_ordering(&self.core, change).await?;
+        self.layout.enforce_order(&self.core, change).await?;
         Ok(Reply::Entry(entry))
     }
 

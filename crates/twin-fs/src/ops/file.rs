@@ -3,14 +3,14 @@
 use std::rc::Rc;
 
 use super::Operations;
-use crate::data::Place;
+use crate::data::WriteAt;
 use crate::data::read::read;
 use crate::data::seek::seek;
 use crate::inodes::Inode;
-use crate::layout::Layout;
+use crate::layout::SyncScope;
 use crate::{Cred, Data, Fallocate, FsError, Ino, Reply, Result, SeekFor, mode, perm};
 
-impl<L: Layout> Operations<L> {
+impl Operations {
     pub(crate) async fn op_open(
         &self,
         ino: Ino,
@@ -107,7 +107,7 @@ impl<L: Layout> Operations<L> {
     pub(crate) async fn op_write(
         &self,
         ino: Ino,
-        place: Place,
+        place: WriteAt,
         data: &Data,
         by: Option<&Cred>,
         id: u64,
@@ -126,7 +126,7 @@ impl<L: Layout> Operations<L> {
             return Ok(Reply::Done);
         }
         self.core.check_writable()?;
-        self.layout.fsync(&self.core, &inode, data_only).await?;
+        self.layout.sync(&self.core, SyncScope::File { inode: &inode, data_only }).await?;
         Ok(Reply::Done)
     }
 

@@ -5,10 +5,9 @@ use std::rc::Rc;
 use super::Operations;
 use crate::dir::{Hit, check_name};
 use crate::inodes::Inode;
-use crate::layout::Layout;
 use crate::{Cred, FsError, Ino, Name, Reply, Result, perm};
 
-impl<L: Layout> Operations<L> {
+impl Operations {
     pub(crate) async fn op_lookup(&self, dir: Ino, name: &Name, cred: &Cred) -> Result<Reply> {
         let inode = match &**name {
             b"." => self.itself(dir, cred).await?,

@@ -18,32 +18,33 @@ mod xattr;
 
 use std::rc::Rc;
 
+use rename::NameIn;
 use twin_rt::RwLock;
 
 use crate::core::Core;
-use crate::data::{Files, Place};
+use crate::data::{Files, WriteAt};
 use crate::dir::Directories;
 use crate::file_type::streams::Streams;
 use crate::inodes::Inode;
-use crate::layout::Layout;
+use crate::layout::{Layout, SyncScope};
 use crate::orphans::Orphans;
 use crate::{Ino, LookupEntry, Op, OpKind, Peeked, Reply, Request, Result, Work, perm};
 
 /// The operations on a volume, and the layers that they work on.
-pub(crate) struct Operations<L> {
+pub(crate) struct Operations {
     core: Rc<Core>,
-    layout: Rc<L>,
-    files: Rc<Files<L>>,
-    orphans: Rc<Orphans<L>>,
-    dirs: Directories<L>,
+    layout: Rc<dyn Layout>,
+    files: Rc<Files>,
+    orphans: Rc<Orphans>,
+    dirs: Directories,
     /// Held while a name moves between two directories. No directory can move meanwhile, so the
     /// check that a directory does not move below itself stays valid.
     rename_lock: RwLock,
     streams: Streams,
 }
 
-impl<L: Layout> Operations<L> {
-    pub(crate) fn new(core: &Rc<Core>, layout: &Rc<L>) -> Operations<L> {
+impl Operations {
+    pub(crate) fn new(core: &Rc<Core>, layout: &Rc<dyn Layout>) -> Operations {
         let rename_lock = RwLock::new();
         rename_lock.yield_in(&core.rt);
         let files = Files::new(core, layout);
@@ -111,7 +112,9 @@ impl<L: Layout> Operations<L> {
             Op::Unlink { dir, name } => self.op_remove(dir, &name, false, &cred).await,
             Op::RemoveDir { dir, name } => self.op_remove(dir, &name, true, &cred).await,
             Op::Rename { dir, name, to_dir, to_name, mode } => {
-                self.op_rename((dir, &name), (to_dir, &to_name), mode, &cred).await
+                let from = NameIn { dir, name: &name };
+                let to = NameIn { dir: to_dir, name: &to_name };
+                self.op_rename(from, to, mode, &cred).await
             }
             Op::Link { ino, dir, name } => self.op_link(ino, dir, &name, &cred).await,
             Op::Open { ino, read, write, truncate } => {
@@ -120,19 +123,19 @@ impl<L: Layout> Operations<L> {
             Op::Release { ino } => self.op_release(ino).await,
             Op::Read { ino, off, len } => self.op_read(ino, off, len).await,
             Op::Write { ino, off, data } => {
-                self.op_write(ino, Place::At(off), &data, Some(&cred), id).await
+                self.op_write(ino, WriteAt::At(off), &data, Some(&cred), id).await
             }
             Op::Append { ino, data, .. } => {
-                self.op_write(ino, Place::End, &data, Some(&cred), id).await
+                self.op_write(ino, WriteAt::End, &data, Some(&cred), id).await
             }
             Op::WriteBack { ino, off, data } => {
-                self.op_write(ino, Place::At(off), &data, None, id).await
+                self.op_write(ino, WriteAt::At(off), &data, None, id).await
             }
             Op::Fsync { ino, data_only } => self.op_fsync(ino, data_only).await,
             Op::ReadDir { dir, cookie, max_bytes, plus } => {
                 self.op_read_dir(dir, cookie, max_bytes, plus).await
             }
-            Op::StatFs => Ok(Reply::Stat(self.layout.stat(&self.core))),
+            Op::StatFs => Ok(Reply::Stat(self.layout.figures(&self.core).stat)),
             Op::Access { ino, mask } => {
                 let inode = self.files.inode(ino).await?;
                 perm::access(&inode.attr(), &cred, mask).map(|()| Reply::Done)
@@ -149,7 +152,7 @@ impl<L: Layout> Operations<L> {
             Op::Seek { ino, off, what } => self.op_seek(ino, off, what).await,
             // An unmount sends a sync to a read-only volume as well; there is nothing to write.
             Op::Sync if self.core.settings.read_only => Ok(Reply::Done),
-            Op::Sync => self.layout.sync(&self.core).await.map(|()| Reply::Done),
+            Op::Sync => self.layout.sync(&self.core, SyncScope::Volume).await.map(|()| Reply::Done),
         }
     }
 }

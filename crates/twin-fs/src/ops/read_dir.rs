@@ -8,7 +8,6 @@ use twin_disk::Origin;
 use super::Operations;
 use crate::dir::with_bytes;
 use crate::inodes::Inode;
-use crate::layout::Layout;
 use crate::{DirEntry, FsError, Ino, ROOT_INO, Reply, Result, Work, mode};
 
 /// The bytes that an entry takes of the reader's `max_bytes`: see [`Op::ReadDir`](crate::Op).
@@ -17,7 +16,7 @@ fn cost(name_len: usize, plus: bool) -> u64 {
     if plus { plain + 128 } else { plain }
 }
 
-impl<L: Layout> Operations<L> {
+impl Operations {
     pub(crate) async fn op_read_dir(
         &self,
         dir: Ino,

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use super::Operations;
 use crate::dinode::HIDDEN;
 use crate::inodes::Inode;
-use crate::layout::{Change, Layout, Need};
+use crate::layout::{Change, Need};
 use crate::{Cred, FsError, Ino, Op, ROOT_INO, Reply, Result, mode};
 
 /// The directory for inodes that have lost their names.
@@ -19,7 +19,7 @@ fn names(first: &str) -> impl Iterator<Item = crate::Name> {
     (0..TRIES).map(move |n| with(n).into_bytes().into())
 }
 
-impl<L: Layout> Operations<L> {
+impl Operations {
     /// See [`Volume::reconnect`](crate::Volume::reconnect).
     pub(crate) async fn reconnect(&self, ino: Ino) -> Result<()> {
         let inode = self.files.inode(ino).await?;
@@ -64,7 +64,7 @@ impl<L: Layout> Operations<L> {
         }
         self.core.mark_inode_dirty(&inode);
         let change = Change::Names { inodes: &[&inode], added: &[&dir], removed: &[] };
-        self.layout.enforce_ordering(&self.core, change).await
+        self.layout.enforce_order(&self.core, change).await
     }
 
     async fn lost_and_found(&self) -> Result<Rc<Inode>> {

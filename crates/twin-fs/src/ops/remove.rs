@@ -1,11 +1,11 @@
 //! Operations that remove a name: unlink, rmdir.
 
 use super::Operations;
-use crate::layout::{Change, Layout, Need};
+use crate::layout::{Change, Need};
 use crate::perm::Victim;
 use crate::{Cred, FsError, Ino, Name, Reply, Result, perm};
 
-impl<L: Layout> Operations<L> {
+impl Operations {
     pub(crate) async fn op_remove(
         &self,
         dir: Ino,
@@ -37,7 +37,7 @@ impl<L: Layout> Operations<L> {
             self.dirs.touch_dir(&dir, now, if is_rmdir { -1 } else { 0 });
             self.orphans.unlink(&inode, now);
             let change = Change::Names { inodes: &[], added: &[], removed: &[&dir] };
-            self.layout.enforce_ordering(&self.core, change).await?;
+            self.layout.enforce_order(&self.core, change).await?;
             match self.dirs.shrink_empty_dir(&dir).await {
                 // The name is removed already; only the directory keeps its size.
                 Err(FsError::NoSpace) => {}

@@ -6,7 +6,7 @@ use super::Operations;
 use crate::dinode::Dinode;
 use crate::dir::{Hit, InsertPlan, RemovePlan};
 use crate::inodes::Inode;
-use crate::layout::{Change, Layout, Need, Picked};
+use crate::layout::{Change, InodeEvent, Need, Picked};
 use crate::{Cred, FsError, Ino, Name, ROOT_INO, RenameMode, Reply, Result, mode, perm};
 
 /// What a rename has found and loaded before the change.
@@ -41,35 +41,43 @@ fn check_dots(from: &[u8], to: &[u8], how: RenameMode) -> Result<()> {
     }
 }
 
-impl<L: Layout> Operations<L> {
-    pub(crate) async fn op_rename(
+/// A name in a directory, which the client gave.
+#[derive(Clone, Copy)]
+pub(super) struct NameIn<'a> {
+    pub(super) dir: Ino,
+    pub(super) name: &'a Name,
+}
+
+impl Operations {
+    pub(super) async fn op_rename(
         &self,
-        from: (Ino, &Name),
-        to: (Ino, &Name),
+        from: NameIn<'_>,
+        to: NameIn<'_>,
         how: RenameMode,
         cred: &Cred,
     ) -> Result<Reply> {
-        let _tree = if from.0 == to.0 { None } else { Some(self.rename_lock.write().await) };
-        let from_dir = self.dirs.directory(from.0).await?;
-        let to_dir = self.dirs.directory(to.0).await?;
+        let _tree = if from.dir == to.dir { None } else { Some(self.rename_lock.write().await) };
+        let from_dir = self.dirs.directory(from.dir).await?;
+        let to_dir = self.dirs.directory(to.dir).await?;
         let gone = {
             // The inode numbers fix the order of the two locks, so that no two tasks that each lock
             // two directories can wait for each other.
             let (first, second) =
-                if from.0 < to.0 { (&from_dir, &to_dir) } else { (&to_dir, &from_dir) };
+                if from.dir < to.dir { (&from_dir, &to_dir) } else { (&to_dir, &from_dir) };
             let _first = first.lock.write().await;
-            let _second = if from.0 == to.0 { None } else { Some(second.lock.write().await) };
-            let done = self.rename_locked(&from_dir, from.1, &to_dir, to.1, how, cred).await?;
+            let _second = if from.dir == to.dir { None } else { Some(second.lock.write().await) };
+            let done =
+                self.rename_locked(&from_dir, from.name, &to_dir, to.name, how, cred).await?;
             if let Some(done) = &done {
                 let whiteout = match how.leaves_whiteout() {
-                    true => self.dirs.find(&from_dir, from.1).await?,
+                    true => self.dirs.find(&from_dir, from.name).await?,
                     false => None,
                 };
                 let whiteout = match whiteout {
                     Some(hit) => Some(self.files.inode(hit.ino).await?),
                     None => None,
                 };
-                self.order_rename(&from_dir, &to_dir, done, (how, whiteout.as_ref())).await?;
+                self.order_rename(&from_dir, &to_dir, done, how, whiteout.as_ref()).await?;
             }
             done.and_then(|done| done.gone)
         };
@@ -85,7 +93,8 @@ impl<L: Layout> Operations<L> {
         from: &Rc<Inode>,
         to: &Rc<Inode>,
         done: &RenameOutcome,
-        (how, whiteout): (RenameMode, Option<&Rc<Inode>>),
+        how: RenameMode,
+        whiteout: Option<&Rc<Inode>>,
     ) -> Result<()> {
         let mut inodes = vec![&done.source];
         inodes.extend(whiteout);
@@ -99,7 +108,7 @@ impl<L: Layout> Operations<L> {
         }
         added.push(to);
         let change = Change::Names { inodes: &inodes, added: &added, removed: &[from] };
-        self.layout.enforce_ordering(&self.core, change).await
+        self.layout.enforce_order(&self.core, change).await
     }
 
     /// Renames under the locks of both directories. Returns `None` if both names lead to the same
@@ -260,9 +269,9 @@ impl<L: Layout> Operations<L> {
         };
         let _held = match &m.target {
             Some((target, hit)) => {
-                let mut held = self.dirs.pin_hit(m.to, hit).await?;
-                held.extend(self.dirs.pin_entries(target).await?);
-                held
+                let mut pinned = self.dirs.pin_hit(m.to, hit).await?;
+                pinned.extend(self.dirs.pin_entries(target).await?);
+                pinned
             }
             None => Vec::new(),
         };
@@ -288,7 +297,7 @@ impl<L: Layout> Operations<L> {
         }
         let space = insert.as_ref().map_or(0, |plan| self.dirs.insert_space(m.to, plan))
             + remove.as_ref().map_or(0, |plan| self.dirs.remove_space(plan))
-            + if whiteout.is_some() { self.layout.inode_bytes() } else { 0 };
+            + if whiteout.is_some() { self.core.features.new_inode_bytes } else { 0 };
         self.layout.reserve(&self.core, space)?;
         self.move_name(&m, insert, remove, whiteout)
     }
@@ -321,7 +330,7 @@ impl<L: Layout> Operations<L> {
                 (d.atime, d.mtime, d.ctime) = (now, now, now);
                 d.btime = if self.core.features.birth_time { now } else { d.btime };
             }
-            self.layout.inode_created(&self.core, &inode);
+            self.layout.inode_event(&self.core, InodeEvent::Created(&inode));
             self.core.mark_inode_dirty(&inode);
             self.dirs.redirect(m.from, &m.source_hit, inode.ino, mode::CHAR)?;
         }
@@ -357,7 +366,7 @@ impl<L: Layout> Operations<L> {
         ];
         for (inode, parent, dir) in moved.into_iter().flatten() {
             if let Some(hit) = parent {
-                // The entry was found in a block that was checked and is held, so only damage in
+                // The entry was found in a block that was checked and is pinned, so only damage in
                 // memory could make this fail.
                 self.dirs.redirect(inode, hit, dir.ino, mode::DIRECTORY)?;
             }
@@ -415,7 +424,7 @@ impl<L: Layout> Operations<L> {
             Err(ref error) => Err(error.clone()),
         };
         if result.is_err() {
-            self.layout.unpick(&self.core, picked);
+            self.layout.inode_event(&self.core, InodeEvent::Unpicked(picked));
         }
         result
     }

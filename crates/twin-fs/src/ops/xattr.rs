@@ -14,7 +14,7 @@ use super::Operations;
 use crate::dinode::{Dinode, HIDDEN, XATTR_INLINE_MAX};
 use crate::file_type::{self, Profile};
 use crate::inodes::Inode;
-use crate::layout::{Layout, Need};
+use crate::layout::{InodeEvent, Need};
 use crate::{Cred, FsError, Ino, Name, Reply, Result, XattrMode, perm};
 
 /// The longest value, in bytes (Linux's `XATTR_SIZE_MAX`).
@@ -49,7 +49,7 @@ fn decode(mut raw: &[u8]) -> Option<Attributes> {
     Some(out)
 }
 
-impl<L: Layout> Operations<L> {
+impl Operations {
     /// All attributes of an inode. The caller holds its lock.
     async fn attributes(&self, inode: &Inode) -> Result<Attributes> {
         let (inline, hidden) = {
@@ -228,13 +228,14 @@ impl<L: Layout> Operations<L> {
         let d = Dinode::new(geometry, picked.ino, picked.generation, 0, now);
         let file = Inode::new(Dinode { flags: HIDDEN, nlink: 1, ..d });
         let blocks = geometry.blocks_for(size);
-        let space = self.layout.inode_bytes() + self.files.space_for(&file, 0..blocks, size);
+        let space =
+            self.core.features.new_inode_bytes + self.files.space_for(&file, 0..blocks, size);
         if let Err(error) = self.layout.reserve(&self.core, space) {
-            self.layout.unpick(&self.core, picked);
+            self.layout.inode_event(&self.core, InodeEvent::Unpicked(picked));
             return Err(error);
         }
         let file = self.core.add_inode(file);
-        self.layout.inode_created(&self.core, &file);
+        self.layout.inode_event(&self.core, InodeEvent::Created(&file));
         content.resize((blocks as usize) * block, 0);
         for (lbn, part) in content.chunks(block).enumerate() {
             let frame = self.files.frame_for_change(&file, lbn as u64);

@@ -9,7 +9,7 @@ use std::rc::Rc;
 
 use twin_cache::flush::Survives;
 use twin_disk::BlockDevice;
-use twin_fs::{Core, Cpu, OpenVolume, Opened};
+use twin_fs::{Core, Cpu, Opened, Volume};
 use twin_rt::{ClockOnly, Nanos, Rng, Rt, Time};
 use twin_sim::{Platter, SimDisk, model, queue};
 
@@ -48,7 +48,7 @@ impl Cuts {
     }
 
     /// The bytes lost if the power fails now.
-    fn cut(&mut self, volume: &OpenVolume, disk: &SimDisk) -> Result<u64, SimulateError> {
+    fn cut(&mut self, volume: &Volume, disk: &SimDisk) -> Result<u64, SimulateError> {
         let core = volume.core();
         self.ledger.note_changes(core);
         match self.survives {

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use twin_cache::Lbn;
 use twin_disk::{Block, Bytes, Class, gather};
-use twin_fs::{Core, FsError, Op, OpenVolume, Reply, Request};
+use twin_fs::{Core, FsError, Op, Reply, Request, Volume};
 
 /// So many recoveries in a row must give a block back before it counts as safe. One is not enough:
 /// what a disk has reported and not flushed survives some power failures.
@@ -55,7 +55,7 @@ impl Ledger {
     pub(super) async fn compare(
         &mut self,
         core: &Core,
-        recovered: &OpenVolume,
+        recovered: &Volume,
     ) -> Result<u64, FsError> {
         let mut lost = 0;
         let block = u64::from(core.geometry.block_size);
@@ -93,7 +93,7 @@ impl Held {
     /// The bytes of a piece of content that the recovered volume lacks: all of them or none.
     async fn compare(
         &mut self,
-        recovered: &OpenVolume,
+        recovered: &Volume,
         ino: u64,
         off: u64,
         len: u64,

@@ -14,7 +14,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use serde::Serialize;
-use twin_cache::flush::{Kind, REGISTRY, Survives};
+use twin_cache::flush::{FlushSpec, REGISTRY, Survives};
 use twin_rt::{Nanos, Rng};
 use twin_settings::{Choice, SettingsError};
 use twin_trace::replay::Pace;
@@ -71,7 +71,7 @@ pub struct FrontierPoint {
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlushChoice {
     /// The policy.
-    pub flush: Choice<Kind>,
+    pub flush: Choice<FlushSpec>,
     /// Its age limit; `None` for policies that have none.
     pub age_ns: Option<Nanos>,
 }

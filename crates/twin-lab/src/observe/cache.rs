@@ -14,7 +14,7 @@ pub(super) struct Caches {
 
 const OF_POOL: [&str; 3] = ["clean", "dirty", "unused"];
 
-fn lookups(volume: &twin_fs::OpenVolume) -> (u64, u64) {
+fn lookups(volume: &twin_fs::Volume) -> (u64, u64) {
     let stats = volume.core().cache.stats();
     (stats.hits, stats.hits + stats.misses)
 }

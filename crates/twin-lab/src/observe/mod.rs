@@ -30,7 +30,7 @@ mod write_cost;
 use std::rc::Rc;
 
 use twin_cache::Memory;
-use twin_fs::OpenVolume;
+use twin_fs::Volume;
 use twin_rt::{Nanos, SECS};
 use twin_settings::{Registry, RegistryEntry, SettingsError};
 use twin_sim::Served;
@@ -90,7 +90,7 @@ impl Observing {
 pub(crate) struct Parts {
     pub(crate) disks: Vec<String>,
     pub(crate) buses: Vec<String>,
-    pub(crate) volumes: Vec<(String, OpenVolume)>,
+    pub(crate) volumes: Vec<(String, Volume)>,
     pub(crate) pools: Vec<Pool>,
 }
 
@@ -112,7 +112,7 @@ impl Pool {
     }
 
     /// The sum of a figure over its volumes.
-    fn sum(&self, parts: &Parts, of: impl Fn(&OpenVolume) -> u64) -> u64 {
+    fn sum(&self, parts: &Parts, of: impl Fn(&Volume) -> u64) -> u64 {
         self.volumes.iter().map(|&number| of(&parts.volumes[number].1)).sum()
     }
 }

@@ -8,7 +8,7 @@
 use std::cell::RefCell;
 
 use serde::Serialize;
-use twin_fs::OpenVolume;
+use twin_fs::Volume;
 use twin_rt::{MILLIS, Nanos, Time};
 use twin_settings::SettingsError;
 use twin_sim::Served;
@@ -43,7 +43,7 @@ impl Mounted {
     /// If the interval is too short.
     pub fn begin(
         observing: &Observing,
-        volume: &OpenVolume,
+        volume: &Volume,
         now: Time,
     ) -> Result<Mounted, SettingsError> {
         if observing.every_ns < LEAST_EVERY_NS {

@@ -11,7 +11,7 @@ mod settings;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use twin_fs::{Cpu, FileSystem, FsError, LookupEntry, OpenVolume, ROOT_INO, Reply, Request};
+use twin_fs::{Cpu, FileSystem, FsError, LookupEntry, ROOT_INO, Reply, Request, Volume};
 use twin_nfs::client::{CallStats, Client, Handles, Writes};
 use twin_nfs::{Address, Export, Handle, Keys, Peer, Rules, Served, Server, Squash};
 use twin_rt::{FixedMap, Rt};
@@ -46,7 +46,7 @@ pub fn handle(keys: &Keys, export: &Export, entry: &LookupEntry) -> Vec<u8> {
 
 /// The machines before a server, as the file system that a workload runs on.
 pub struct Machines {
-    volume: OpenVolume,
+    volume: Volume,
     keys: Keys,
     export: Export,
     handles: Handles,
@@ -61,7 +61,7 @@ impl Machines {
     ///
     /// # Errors
     /// If the volume's root cannot be read.
-    pub async fn start(rt: &Rt, remote: &Remote, volume: &OpenVolume) -> Result<Machines, FsError> {
+    pub async fn start(rt: &Rt, remote: &Remote, volume: &Volume) -> Result<Machines, FsError> {
         let keys = Keys::of(KEY);
         let export = export(remote.client.writes == Writes::Async);
         let served = Served::of(volume, keys.clone());

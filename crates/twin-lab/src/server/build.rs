@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use twin_cache::Memory;
 use twin_disk::{BlockDevice, Partition, Recorded};
-use twin_fs::{Cpu, Nvram, OpenVolume, Opened, Settings};
+use twin_fs::{Cpu, Nvram, Opened, Settings, Volume};
 use twin_rt::Rt;
 use twin_sim::bus::Bus;
 use twin_sim::{HostAdapter, SimDisk};
@@ -22,7 +22,7 @@ pub(super) struct Built {
     pub(super) hosts: Vec<(Cpu, Rc<Memory>)>,
     pub(super) buses: Vec<Bus>,
     pub(super) disks: Vec<SimDisk>,
-    pub(super) volumes: Vec<OpenVolume>,
+    pub(super) volumes: Vec<Volume>,
 }
 
 impl Built {
@@ -126,7 +126,7 @@ async fn volume(
     (device, (from, size)): (Rc<dyn BlockDevice>, (u64, u64)),
     cpu: &Cpu,
     memory: &Rc<Memory>,
-) -> Result<OpenVolume, SimulateError> {
+) -> Result<Volume, SimulateError> {
     let device = Partition::new(device, from, size, &part.name).map_err(SimulateError::Model)?;
     let device: Rc<dyn BlockDevice> = Rc::new(device);
     let config = &part.config;

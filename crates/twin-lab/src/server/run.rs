@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use twin_cache::CacheStats;
-use twin_fs::{FsError, Name, Op, OpenVolume, ROOT_INO, Reply, Request};
+use twin_fs::{FsError, Name, Op, ROOT_INO, Reply, Request, Volume};
 use twin_rt::{ClockOnly, Event, Nanos, Rt, Time};
 use twin_sim::SimDisk;
 use twin_sim::model::Wear;
@@ -211,7 +211,7 @@ async fn settle(built: &Built) -> Result<(), SimulateError> {
 }
 
 /// A directory for one of several clients of a file system.
-async fn directory(volume: &OpenVolume, number: usize) -> Result<u64, SimulateError> {
+async fn directory(volume: &Volume, number: usize) -> Result<u64, SimulateError> {
     let name: Name = format!("client{}", number + 1).into_bytes().as_slice().into();
     let op = Op::MakeDir { dir: ROOT_INO, name, mode: 0o777 };
     match volume.execute(Request::root(NUMBERS / 2 + number as u64, op)).await? {
@@ -231,7 +231,7 @@ struct Player {
     listener: Option<Listener>,
 }
 
-async fn play(rt: Rt, volume: OpenVolume, player: Player) -> Result<Report, SimulateError> {
+async fn play(rt: Rt, volume: Volume, player: Player) -> Result<Report, SimulateError> {
     let Player { workload, pace, first_id, root, start, steps, listener } = player;
     let options = Options { pace, root, listener, ..Options::default() };
     let mut replayer = Replayer::new(&rt, &volume, options);

@@ -34,7 +34,6 @@ impl Refused {
 /// What was claimed in a segment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Account {
-    /// Bytes claimed.
     pub(super) live_bytes: u64,
     /// The sum of the identities of what was claimed.
     pub(super) sum: u64,
@@ -62,7 +61,7 @@ fn is_set(bits: Option<&[u64]>, nth: u32) -> bool {
     word.is_some_and(|word| word >> (nth % 64) & 1 == 1)
 }
 
-/// All claims.
+/// The claims of all structures, by place.
 pub(super) struct Claims {
     sb: Superblock,
     frag: u64,
@@ -99,7 +98,6 @@ impl Claims {
         }
     }
 
-    /// Claims a block.
     pub(super) fn block(&mut self, at: u64, len: u32, identity: u64) -> Result<(), Refused> {
         let (segment, offset) = self.locate(at, len)?;
         let frags = len.div_ceil(self.frag as u32);

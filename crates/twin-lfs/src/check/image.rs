@@ -25,7 +25,7 @@ const GAP_MAX: u64 = 16 << 10;
 /// The largest request, in bytes.
 const RUN_MAX: u64 = 256 << 10;
 
-/// See the module.
+/// A log as the checker of files and names sees it.
 pub(super) struct LfsImage {
     pub(super) view: VolumeReader,
     pub(super) options: CheckOptions,

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use twin_disk::{Block, Class, Io, Origin, Pending, gather};
-use twin_fs::check::{Finding, Kind, NumberState, Phase, Progress, Report, Severity};
+use twin_fs::check::{Finding, FindingKind, NumberState, Phase, Progress, Report, Severity};
 use twin_fs::geometry::Ptr;
 use twin_fs::{FsError, Ino, mode};
 
@@ -66,7 +66,7 @@ impl LfsImage {
             let severity = if said < live { Severity::Serious } else { Severity::Minor };
             let what = format!("segment {segment}: {said} live bytes by the table, {live} counted");
             let at = self.view.sb.segment_start(segment);
-            report.add(Finding::new(Kind::Usage, severity, what).at(at));
+            report.add(Finding::new(FindingKind::Usage, severity, what).at(at));
         }
         self.check_heads(report);
     }
@@ -79,7 +79,7 @@ impl LfsImage {
         for (stream, head) in heads.iter().enumerate() {
             let wrong = |what: String| {
                 let at = sb.segment_start(head.segment);
-                Finding::serious(Kind::LogHead, what).at(at)
+                Finding::serious(FindingKind::LogHead, what).at(at)
             };
             for segment in [head.segment, head.next] {
                 if taken.contains(&segment) {
@@ -170,7 +170,7 @@ impl LfsImage {
                 Err(error) => {
                     failed = true;
                     let what = format!("segment {segment} cannot be read whole");
-                    let (kind, error) = (Kind::Device, FsError::Io(error));
+                    let (kind, error) = (FindingKind::Device, FsError::Io(error));
                     report.add(Finding::from_error(kind, Severity::Serious, &error, &what));
                 }
             }
@@ -198,7 +198,7 @@ impl LfsImage {
                 "segment {segment}: what is live here is in no sound summary; they end at offset \
                  {offset}"
             );
-            report.add(Finding::serious(Kind::Summary, what).at(at));
+            report.add(Finding::serious(FindingKind::Summary, what).at(at));
         }
         if unnamed.is_some() || sums_differ {
             self.moves.insert(segment);
@@ -254,7 +254,7 @@ impl LfsImage {
                 "segment {}: something live has serial number {}, but the log has come to {}",
                 part.segment, header.serial, self.view.log_state.serial
             );
-            report.add(Finding::serious(Kind::Summary, what).at(at));
+            report.add(Finding::serious(FindingKind::Summary, what).at(at));
         }
         if let (Some(blocks), Profile::Classic) = (part.whole, sb.profile) {
             let crc_at = |at: u32, len: u32| {
@@ -267,7 +267,7 @@ impl LfsImage {
                      their checksum",
                     part.segment, header.total_bytes
                 );
-                report.add(Finding::serious(Kind::Data, what).at(at));
+                report.add(Finding::serious(FindingKind::Data, what).at(at));
                 self.note_doubtful(part, report);
             }
         }
@@ -338,7 +338,8 @@ impl LfsImage {
             None => match self.view.read(at, len as u64).await {
                 Ok(content) => content,
                 Err(error) => {
-                    let found = Finding::from_error(Kind::Data, Severity::Serious, &error, &name);
+                    let found =
+                        Finding::from_error(FindingKind::Data, Severity::Serious, &error, &name);
                     return report.add(found.of(ino));
                 }
             },
@@ -350,7 +351,7 @@ impl LfsImage {
         report.counts.compared_bytes += len as u64;
         if content.crc32c() != block.crc {
             let what = format!("{name}: the data does not match its checksum");
-            report.add(Finding::serious(Kind::Data, what).at(at).of(ino));
+            report.add(Finding::serious(FindingKind::Data, what).at(at).of(ino));
             self.rotten.insert((ino, block.lbn));
         }
     }
@@ -400,13 +401,13 @@ impl LfsImage {
                  bytes) in life {generation} of the inode: {wrong}",
                 block.lbn, block.len
             );
-            report.add(Finding::serious(Kind::Summary, what).at(at).of(ino));
+            report.add(Finding::serious(FindingKind::Summary, what).at(at).of(ino));
         }
         if !said_something {
             let what =
                 format!("segment {segment}: an inode lives where its summaries name another");
             let at = self.view.sb.segment_start(segment);
-            report.add(Finding::serious(Kind::Summary, what).at(at));
+            report.add(Finding::serious(FindingKind::Summary, what).at(at));
         }
     }
 

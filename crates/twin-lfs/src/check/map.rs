@@ -1,7 +1,7 @@
 //! The ifile: the segment usage table, the inode map, and the list of free numbers.
 
 use twin_cache::Lbn;
-use twin_fs::check::{Finding, Kind, NumberState, Report, Severity, Step, Walk};
+use twin_fs::check::{Finding, FindingKind, NumberState, Report, Severity, Step, Walk};
 use twin_fs::dinode::{HIDDEN, TRUNCATING};
 use twin_fs::{Ino, ROOT_INO};
 
@@ -18,7 +18,8 @@ impl LfsImage {
         self.ifile_bytes.clear();
         let d = self.view.log_state.ifile.clone();
         let geometry = self.view.sb.geometry.clone();
-        let bad = |what: String| Finding::new(Kind::Ifile, Severity::Fatal, what).of(IFILE_INO);
+        let bad =
+            |what: String| Finding::new(FindingKind::Ifile, Severity::Fatal, what).of(IFILE_INO);
         if (d.ino, d.mode, d.nlink, d.flags) != (IFILE_INO, 0, 1, HIDDEN) {
             report.add(bad("the checkpoint's inode is not that of an ifile".into()));
         }
@@ -38,7 +39,7 @@ impl LfsImage {
                     Ok(content) => walk.descend(step, content),
                     Err(error) => {
                         let what = format!("indirect block {} and all behind it", step.lbn);
-                        let kind = Kind::IndirectBlock;
+                        let kind = FindingKind::IndirectBlock;
                         let found = Finding::from_error(kind, Severity::Serious, &error, &what);
                         report.add(found.of(IFILE_INO));
                     }
@@ -47,7 +48,7 @@ impl LfsImage {
             };
             if lbn >= blocks {
                 let what = format!("block {lbn} lies past the end, {} bytes", d.size);
-                report.add(Finding::minor(Kind::Size, what).of(IFILE_INO));
+                report.add(Finding::minor(FindingKind::Size, what).of(IFILE_INO));
                 continue;
             }
             self.skip_missing(next, lbn, report);
@@ -56,7 +57,8 @@ impl LfsImage {
                 Ok(content) => self.take_ifile_block(lbn, Some(&content)),
                 Err(error) => {
                     let what = format!("block {lbn}, {}", self.ifile_block_name(lbn));
-                    let found = Finding::from_error(Kind::Ifile, Severity::Fatal, &error, &what);
+                    let found =
+                        Finding::from_error(FindingKind::Ifile, Severity::Fatal, &error, &what);
                     report.add(found.of(IFILE_INO));
                     self.take_ifile_block(lbn, None);
                 }
@@ -70,7 +72,7 @@ impl LfsImage {
         if d.allocated != allocated && geometry.is_modern() {
             let what =
                 format!("{} bytes of blocks are counted, there are {allocated}", d.allocated);
-            report.add(Finding::minor(Kind::Allocated, what).of(IFILE_INO));
+            report.add(Finding::minor(FindingKind::Allocated, what).of(IFILE_INO));
         }
         self.check_first_numbers(report);
     }
@@ -85,7 +87,7 @@ impl LfsImage {
         let geometry = &self.view.sb.geometry;
         let wrong = |what: &str| {
             let what = format!("{name} {lbn}: address {}, {} bytes: {what}", ptr.addr, ptr.len);
-            Finding::serious(Kind::Pointer, what).of(IFILE_INO)
+            Finding::serious(FindingKind::Pointer, what).of(IFILE_INO)
         };
         if !ptr.is_on_disk() || geometry.check_ptr(ptr, self.view.frags).is_err() {
             report.add(wrong("leads to no possible place"));
@@ -104,7 +106,7 @@ impl LfsImage {
             }
             Err(refused) => {
                 let taken = matches!(refused, Refused::Taken | Refused::Own);
-                let kind = if taken { Kind::DoubleUse } else { Kind::Pointer };
+                let kind = if taken { FindingKind::DoubleUse } else { FindingKind::Pointer };
                 report.add(Finding { kind, ..wrong(refused.words()) }.at(at));
                 taken && lbn >= 0
             }
@@ -117,7 +119,7 @@ impl LfsImage {
             return;
         }
         let what = format!("there are no blocks {first} to {}", end - 1);
-        report.add(Finding::new(Kind::Ifile, Severity::Fatal, what).of(IFILE_INO));
+        report.add(Finding::new(FindingKind::Ifile, Severity::Fatal, what).of(IFILE_INO));
         for lbn in first..end {
             self.take_ifile_block(lbn, None);
         }
@@ -176,12 +178,12 @@ impl LfsImage {
         for ino in 0..ROOT_INO {
             if self.entry(ino).is_none_or(|entry| entry.state != NumberState::Free) {
                 let what = "a number that no file can have is not free in the inode map";
-                report.add(Finding::minor(Kind::MapEntry, what).of(ino));
+                report.add(Finding::minor(FindingKind::MapEntry, what).of(ino));
             }
         }
         if self.entry(ROOT_INO).is_none_or(|entry| entry.state == NumberState::Free) {
             let what = "the root directory is not in the inode map";
-            report.add(Finding::new(Kind::MapEntry, Severity::Fatal, what).of(ROOT_INO));
+            report.add(Finding::new(FindingKind::MapEntry, Severity::Fatal, what).of(ROOT_INO));
         }
     }
 
@@ -205,13 +207,13 @@ impl LfsImage {
                 }
             };
             let what = format!("the list of free numbers: {place} at {at}, {wrong}");
-            report.add(Finding::serious(Kind::FreeList, what).of(at));
+            report.add(Finding::serious(FindingKind::FreeList, what).of(at));
             break;
         }
         let said = self.view.log_state.free_inodes;
         if said != count {
             let what = format!("{said} free numbers are counted, the list has {count}");
-            report.add(Finding::minor(Kind::FreeList, what));
+            report.add(Finding::minor(FindingKind::FreeList, what));
         }
         self.check_unlisted(report);
     }
@@ -226,7 +228,7 @@ impl LfsImage {
                 }
                 _ => {
                     let what = "a number that was picked for a new file is not a free one";
-                    report.add(Finding::minor(Kind::FreeList, what).of(ino));
+                    report.add(Finding::minor(FindingKind::FreeList, what).of(ino));
                 }
             }
         }
@@ -237,7 +239,7 @@ impl LfsImage {
         if let Some(first) = leaked.next() {
             let more = leaked.count();
             let what = format!("free, but not on the list of free numbers; so are {more} more");
-            report.add(Finding::minor(Kind::FreeList, what).of(first));
+            report.add(Finding::minor(FindingKind::FreeList, what).of(first));
         }
     }
 }

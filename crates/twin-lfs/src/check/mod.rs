@@ -44,7 +44,9 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use twin_disk::BlockDevice;
-pub use twin_fs::check::{Counts, FINDINGS_MAX, Finding, Kind, Phase, Progress, Report, Severity};
+pub use twin_fs::check::{
+    Counts, FINDINGS_MAX, Finding, FindingKind, Phase, Progress, Report, Severity,
+};
 use twin_fs::{FsError, Result};
 use twin_rt::{BoxFuture, Rt};
 

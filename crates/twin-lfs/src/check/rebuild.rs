@@ -12,10 +12,12 @@ use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, BlockDevice, Buf, Bytes, Origin};
-use twin_fs::check::{Kind, NumberState, Report, Walk};
+use twin_fs::check::{FindingKind, NumberState, Report, Walk};
 use twin_fs::dinode::Dinode;
 use twin_fs::geometry::Ptr;
-use twin_fs::{Core, Cpu, FsError, Ino, Inode, ROOT_INO, Result, Settings, Volume, dirty_parents};
+use twin_fs::{
+    Core, Cpu, FsError, Ino, Inode, ROOT_INO, Result, Settings, VolumeOf, dirty_parents,
+};
 use twin_rt::Rt;
 
 use super::image::LfsImage;
@@ -40,7 +42,7 @@ pub(super) async fn superblocks(
     sb: &Superblock,
     report: &Report,
 ) -> Result<()> {
-    match report.has(Kind::Superblock) {
+    match report.has(FindingKind::Superblock) {
         true => write_superblocks(device, sb).await,
         false => Ok(()),
     }
@@ -85,9 +87,9 @@ pub(super) async fn rebuild(
     lfs.skip_serials(&core, if serial == u64::MAX { image.last_serial().await } else { serial });
     load_forwards(&*core.device, &sb, entries.iter().copied(), serial, &lfs.forwards).await?;
     fill_ifile(&lfs, &core, &entries, &image.map);
-    let unwritten = lfs.ifile.d.borrow().allocated + image.unwritten_bytes();
+    let unwritten = lfs.ifile.inode.d.borrow().allocated + image.unwritten_bytes();
     lfs.reservations.set_used(lfs.usage.live_bytes() + unwritten);
-    let volume = Volume::new(Rc::clone(&core), lfs)?;
+    let volume = VolumeOf::new(Rc::clone(&core), lfs)?;
     let writer = Writer { volume: &volume, image };
     writer.write_changes().await?;
     writer.move_segments().await?;
@@ -126,15 +128,15 @@ fn fill_ifile(lfs: &Lfs, core: &Core, entries: &[SegEntry], map: &[MapEntry]) {
     });
     for lbn in 0..lfs.sb.usage_blocks() {
         let content = blocks.next().unwrap_or_else(|| Buf::zeroed(block));
-        let frame = lfs.add_ifile_block(core, lbn, Block::Bytes(content.freeze()));
-        lfs.pin([frame]);
+        let frame = lfs.ifile.append(core, lbn, Block::Bytes(content.freeze()));
+        lfs.ifile.pin([frame]);
     }
     for (lbn, entries) in (lfs.sb.usage_blocks()..).zip(map.chunks(block / IMAP_ENTRY_BYTES)) {
         let mut buf = Buf::zeroed(block);
         for (raw, entry) in buf.chunks_exact_mut(IMAP_ENTRY_BYTES).zip(entries) {
             entry.on_device().encode(raw);
         }
-        lfs.add_ifile_block(core, lbn, Block::Bytes(buf.freeze()));
+        lfs.ifile.append(core, lbn, Block::Bytes(buf.freeze()));
     }
 }
 
@@ -307,13 +309,13 @@ impl LfsImage {
 
 /// Loads the changes of a repair into the memory of the new volume.
 struct Writer<'a> {
-    volume: &'a Rc<Volume<Lfs>>,
+    volume: &'a VolumeOf<Lfs>,
     image: &'a LfsImage,
 }
 
 impl Writer<'_> {
     fn core(&self) -> &Rc<Core> {
-        &self.volume.core
+        self.volume.core()
     }
 
     /// Loads all inodes and blocks that the repair has changed.
@@ -342,7 +344,7 @@ impl Writer<'_> {
         if let Some(inode) = self.core().cached_inode(d.ino) {
             return Ok(inode);
         }
-        let map_block = self.volume.layout.imap_block(self.core(), d.ino).await?;
+        let map_block = self.volume.layout.ifile.map_block(self.core(), d.ino).await?;
         let inode = Inode::new(d);
         InodeState::of(&inode).set_map_block(map_block);
         Ok(self.core().add_inode(inode))
@@ -363,8 +365,8 @@ impl Writer<'_> {
     }
 
     async fn dirty_block(&self, inode: &Rc<Inode>, frame: &Rc<Frame>) -> Result<()> {
-        let mut held = Vec::new();
-        self.core().pin_parents(inode, frame.lbn(), &mut held).await?;
+        let mut pinned = Vec::new();
+        self.core().pin_parents(inode, frame.lbn(), &mut pinned).await?;
         self.core().cache.mark_dirty(&inode.frames, frame);
         dirty_parents(self.core(), inode, frame.lbn());
         Ok(())

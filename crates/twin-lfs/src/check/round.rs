@@ -5,7 +5,7 @@
 use twin_cache::Lbn;
 use twin_disk::Bytes;
 use twin_fs::check::{
-    Claim, Finding, FoundInode, Image, Kind, Node, NumberState, Numbers, Progress, Report,
+    Claim, Finding, FindingKind, FoundInode, Image, Node, NumberState, Numbers, Progress, Report,
     Severity, Step,
 };
 use twin_fs::dinode::{Dinode, HIDDEN, TRUNCATING};
@@ -77,7 +77,7 @@ impl Image for LfsImage {
             (false, true) => "has no names or is being cut, but is not marked as in need of work",
             _ => return,
         };
-        report.add(Finding::minor(Kind::OrphanMark, what).at(*at).of(d.ino));
+        report.add(Finding::minor(FindingKind::OrphanMark, what).at(*at).of(d.ino));
     }
 
     fn put_inode<'a>(&'a mut self, d: &'a Dinode) -> BoxFuture<'a, Result<()>> {
@@ -159,7 +159,7 @@ impl LfsImage {
             match claimed {
                 Ok(()) => order.push(ino),
                 Err(what) => {
-                    let kind = if at == 0 { Kind::MapEntry } else { Kind::Pointer };
+                    let kind = if at == 0 { FindingKind::MapEntry } else { FindingKind::Pointer };
                     report.add(Finding::serious(kind, what).at(at).of(ino));
                     self.map[ino as usize].state = NumberState::Broken;
                 }
@@ -187,7 +187,7 @@ impl LfsImage {
         let (said, found) = (self.view.log_state.orphans, report.counts.orphans);
         if said != found {
             let what = format!("{said} orphans are counted, {found} inodes are marked as such");
-            report.add(Finding::new(Kind::OrphanMark, Severity::Minor, what));
+            report.add(Finding::new(FindingKind::OrphanMark, Severity::Minor, what));
         }
     }
 }

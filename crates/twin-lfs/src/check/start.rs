@@ -12,7 +12,7 @@ use twin_fs::{FsError, Result};
 use twin_rt::Rt;
 use twin_settings::value::bytes_for_people;
 
-use super::{Finding, Kind, Report, Severity};
+use super::{Finding, FindingKind, Report, Severity};
 use crate::format::{Checkpoint, SUPERBLOCK_BYTES, Superblock};
 use crate::volume_reader::{LogState, VolumeReader, checkpoint_at, superblock_at};
 
@@ -33,7 +33,7 @@ pub(super) async fn open(
     let view = VolumeReader::new(device, sb, log_state);
     if let Err(error) = view.load_forwards().await {
         let what = "the summaries of forwarded blocks";
-        report.add(Finding::from_error(Kind::Summary, Severity::Serious, &error, what));
+        report.add(Finding::from_error(FindingKind::Summary, Severity::Serious, &error, what));
     }
     Ok((view, newest))
 }
@@ -54,7 +54,7 @@ async fn roll_forward(
         }
         Err(error) => {
             let what = "the volume was not closed, and opening it fails";
-            report.add(Finding::from_error(Kind::Recovery, Severity::Fatal, &error, what));
+            report.add(Finding::from_error(FindingKind::Recovery, Severity::Fatal, &error, what));
             LogState::of(newest)
         }
     }
@@ -87,9 +87,11 @@ pub(crate) async fn superblocks(
             Ok((copy, raw)) if copy == sb && *raw == *sb.encode() => continue,
             Ok(_) => {
                 let what = format!("{which} differs from the other");
-                Finding::new(Kind::Superblock, Severity::Serious, what)
+                Finding::new(FindingKind::Superblock, Severity::Serious, what)
             }
-            Err(error) => Finding::from_error(Kind::Superblock, Severity::Minor, &error, &which),
+            Err(error) => {
+                Finding::from_error(FindingKind::Superblock, Severity::Minor, &error, &which)
+            }
         };
         report.add(finding.at(at));
     }
@@ -123,7 +125,9 @@ pub(crate) async fn checkpoints(
         for (_, at, found) in read {
             let error = found.err().unwrap_or(FsError::NotFound);
             let what = "no checkpoint is sound";
-            report.add(Finding::from_error(Kind::Checkpoint, Severity::Fatal, &error, what).at(at));
+            report.add(
+                Finding::from_error(FindingKind::Checkpoint, Severity::Fatal, &error, what).at(at),
+            );
         }
         return None;
     };
@@ -149,7 +153,7 @@ fn check_closed(newest: &Checkpoint, read: Vec<Copy>, report: &mut Report) {
         let finding = match found {
             Err(error) => {
                 let what = format!("a copy of {name}");
-                Finding::from_error(Kind::Checkpoint, Severity::Minor, &error, &what)
+                Finding::from_error(FindingKind::Checkpoint, Severity::Minor, &error, &what)
             }
             Ok(copy) if is_newest && copy == *newest => continue,
             Ok(copy) if !is_newest && copy.number + 1 == newest.number => {
@@ -157,7 +161,7 @@ fn check_closed(newest: &Checkpoint, read: Vec<Copy>, report: &mut Report) {
                     true => continue,
                     false => {
                         let what = format!("two copies of {name} differ");
-                        Finding::new(Kind::Checkpoint, Severity::Minor, what)
+                        Finding::new(FindingKind::Checkpoint, Severity::Minor, what)
                     }
                 }
             }
@@ -166,7 +170,7 @@ fn check_closed(newest: &Checkpoint, read: Vec<Copy>, report: &mut Report) {
                     "{name} has number {} where {} is the newest",
                     copy.number, newest.number
                 );
-                Finding::new(Kind::Checkpoint, Severity::Minor, what)
+                Finding::new(FindingKind::Checkpoint, Severity::Minor, what)
             }
         };
         report.add(finding.at(at));

@@ -38,7 +38,7 @@ pub(crate) enum Pace {
     /// With large requests and without waiting for writes, because an operation waits for room or
     /// will soon, or because the device is quick.
     Whole,
-    /// With requests of so many bytes, one at a time. With `yields` the cleaner stops when an
+    /// With requests of this many bytes, one at a time. With `yields` the cleaner stops when an
     /// operation asks for clean segments.
     Steps { bytes: u64, yields: bool },
 }
@@ -242,7 +242,10 @@ impl Lfs {
         }
         let LiveItems { mut found, parents: _parents } = all;
         if victims.len() > 1 {
-            found.sort_by_key(|found| self.usage.move_key(found.at(&self.sb), found.in_file()));
+            found.sort_by_key(|found| {
+                let (ino, lbn) = found.in_file();
+                self.usage.move_key(found.at(&self.sb), ino, lbn)
+            });
         }
         // A holder is written after the blocks that it points to, because it contains their places
         // and checksums.
@@ -319,7 +322,7 @@ impl Lfs {
                     }
                 }
                 LiveItem::Inode { raw, at, .. } => {
-                    let entry = self.entry_in(&raw.anchor, raw.ino);
+                    let entry = self.ifile.entry(&raw.anchor, raw.ino);
                     if !matches!(entry, ImapEntry::Used { at: now, .. } if now == at) {
                         continue;
                     }
@@ -390,7 +393,7 @@ impl Lfs {
 /// A block that moves, and the form in which its holder stays, if the block is forwarded.
 type Moved = (Rc<Inode>, i64, Option<HolderVersion>);
 
-/// Blocks are forwarded if writing their holders would add more than one part in so many.
+/// Blocks are forwarded if writing their holders would add more than this fraction, as one part in N.
 const BURDEN_SHARE: u64 = 16;
 
 /// The list in parts of `len`.

@@ -15,7 +15,7 @@ use crate::lfs::Lfs;
 use crate::log_items::RawInode;
 use crate::partial_segments::{Content, PartialSegment, PartialSegments};
 
-/// The scan lets clients run after so many live blocks. A request that comes meanwhile waits for
+/// The number of live blocks after which the scan lets clients run. A request that comes meanwhile waits for
 /// some ten microseconds, about the time from an answer to the client's next request.
 const HEARS_AFTER: usize = 8;
 
@@ -70,7 +70,6 @@ impl LiveItem {
         }
     }
 
-    /// Bytes of it.
     pub(super) fn len(&self, sb: &Superblock) -> u32 {
         match self {
             LiveItem::Block { len, .. } => *len,
@@ -161,11 +160,12 @@ impl Lfs {
         match placed.what {
             BlockContents::Block { ino: IFILE_INO, block, .. } => {
                 let addr = at / u64::from(self.sb.geometry.frag_size);
-                let ptr = core.ptr(&self.ifile, block.lbn).await?;
+                let ptr = core.ptr(&self.ifile.inode, block.lbn).await?;
                 if ptr.addr == addr
-                    && let Some(frame) = core.block(&self.ifile, block.lbn, Origin::Cleaner).await?
+                    && let Some(frame) =
+                        core.block(&self.ifile.inode, block.lbn, Origin::Cleaner).await?
                 {
-                    self.dirty_ifile_block(core, &frame);
+                    self.ifile.mark_dirty(core, &frame);
                 }
                 Ok(())
             }
@@ -215,11 +215,11 @@ impl Lfs {
 
     /// The map block of an inode, if the live inode is at `place`.
     async fn live_inode(&self, core: &Core, ino: Ino, place: u64) -> Result<Option<Rc<Frame>>> {
-        if ino <= IFILE_INO || ino >= self.imap_len() {
+        if ino <= IFILE_INO || ino >= self.ifile.map_len() {
             return Ok(None);
         }
-        let anchor = self.imap_block(core, ino).await?;
-        match self.entry_in(&anchor, ino) {
+        let anchor = self.ifile.map_block(core, ino).await?;
+        match self.ifile.entry(&anchor, ino) {
             ImapEntry::Used { at, .. } if at == place => Ok(Some(anchor)),
             _ => Ok(None),
         }
@@ -227,11 +227,11 @@ impl Lfs {
 
     /// The file that a block belonged to, if it still exists.
     async fn owner(&self, core: &Rc<Core>, ino: Ino, generation: u32) -> Result<Option<Rc<Inode>>> {
-        if ino <= IFILE_INO || ino >= self.imap_len() {
+        if ino <= IFILE_INO || ino >= self.ifile.map_len() {
             return Ok(None);
         }
-        let anchor = self.imap_block(core, ino).await?;
-        match self.entry_in(&anchor, ino) {
+        let anchor = self.ifile.map_block(core, ino).await?;
+        match self.ifile.entry(&anchor, ino) {
             ImapEntry::Used { generation: now, .. } if now == generation => {}
             _ => return Ok(None),
         }

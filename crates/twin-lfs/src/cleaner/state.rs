@@ -132,7 +132,7 @@ impl CleanerState {
         self.done_at.get()
     }
 
-    /// Notes that nothing more is worth cleaning, at so many user writes and live bytes.
+    /// Notes that nothing more is worth cleaning, with the user writes and the live bytes of this moment.
     pub(super) fn set_done(&self, writes: u64, live: u64) {
         self.done_at.set(Some((writes, live)));
     }

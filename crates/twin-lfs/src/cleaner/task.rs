@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use twin_clean::trigger::{TriggerDecision, TriggerInput};
-use twin_fs::{Cleaned, Core, Result, Volume};
+use twin_fs::{Cleaned, Core, Result, VolumeOf};
 use twin_rt::{Event, Rt, Time};
 
 use super::{Choice, Pace};
@@ -24,8 +24,8 @@ const WORTH: f64 = 0.125;
 const VICTIMS_A_CHECKPOINT: usize = 8;
 
 /// The cleaner's task: runs until the volume is closed.
-pub(crate) async fn run(volume: Rc<Volume<Lfs>>) {
-    let (core, lfs) = (Rc::clone(&volume.core), &volume.layout);
+pub(crate) async fn run(volume: VolumeOf<Lfs>) {
+    let (core, lfs) = (Rc::clone(volume.core()), &volume.layout);
     let state = &lfs.cleaner;
     loop {
         if state.is_stopped() || core.poisoned().is_some() {

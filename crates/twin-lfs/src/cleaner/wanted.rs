@@ -22,7 +22,7 @@ impl Lfs {
         }
         if self.usage.clean_count() < self.low_water() {
             self.cleaner.request();
-        } else if self.settings.when != twin_clean::trigger::OF_FILE_SYSTEMS && !self.is_done() {
+        } else if self.settings.trigger != twin_clean::trigger::OF_FILE_SYSTEMS && !self.is_done() {
             self.cleaner.wakes().notify();
         }
     }

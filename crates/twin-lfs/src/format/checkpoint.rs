@@ -45,7 +45,7 @@ pub struct Checkpoint {
     pub heads: Vec<HeadPos>,
     /// Inode numbers taken off the free list but not in use yet.
     pub picked: Vec<Ino>,
-    /// The ifile's inode.
+    /// The inode of the ifile, from which all other inodes are found.
     pub ifile: Dinode,
 }
 
@@ -79,9 +79,6 @@ impl Checkpoint {
     }
 
     /// Reads a checkpoint from its bytes, found at byte `at` of the device.
-    ///
-    /// # Errors
-    /// What is wrong, and where.
     pub fn decode(sb: &Superblock, raw: &[u8], at: u64) -> Result<Checkpoint> {
         let bad = |what: &str| FsError::corrupt(at, format!("checkpoint: {what}"));
         if raw.len() < CHECKPOINT_BYTES as usize {

@@ -34,7 +34,7 @@ pub enum ImapEntry {
         at: u64,
         /// CRC-32C of the inode.
         crc: u32,
-        /// Its life's number.
+        /// The generation: how often the number was used before.
         generation: u32,
         /// The inode needs work after a crash: it has no names, or is being cut.
         orphan: bool,

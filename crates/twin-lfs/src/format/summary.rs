@@ -41,7 +41,7 @@ pub struct HolderVersion {
     /// Its place: of an indirect block, its first fragment; of an inode, in units
     /// of its size.
     pub at: u64,
-    /// Its checksum.
+    /// The checksum of the block.
     pub crc: u32,
 }
 
@@ -50,7 +50,7 @@ pub struct HolderVersion {
 pub struct BlockInfo {
     /// Its number in the file.
     pub lbn: Lbn,
-    /// Its bytes.
+    /// The length of the block on disk.
     pub len: u32,
     /// CRC-32C of these bytes (wide only).
     pub crc: u32,
@@ -73,9 +73,9 @@ pub struct InodeInfo {
 pub enum SummaryEntry {
     /// Blocks of one file; all are forwarded, or none.
     File {
-        /// The file.
+        /// The inode number of the file.
         ino: Ino,
-        /// Its life's number.
+        /// The generation of the inode.
         generation: u32,
         /// Its blocks, in order.
         blocks: Vec<BlockInfo>,
@@ -84,7 +84,7 @@ pub enum SummaryEntry {
     Inodes(Vec<InodeInfo>),
     /// An inode number became free. No block.
     Freed {
-        /// The number.
+        /// The inode number that was freed.
         ino: Ino,
         /// The life that ended.
         generation: u32,
@@ -112,12 +112,12 @@ pub struct Header {
     pub time: Time,
 }
 
-/// A summary, read.
+/// A summary that was read from the device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
-    /// Its fixed part.
+    /// The fixed part of the summary.
     pub header: Header,
-    /// Its list.
+    /// What the partial segment contains, in the order of its places.
     pub entries: Vec<SummaryEntry>,
     /// Narrow only: the checksum over the checksums of all blocks.
     data_crc: u32,
@@ -137,7 +137,7 @@ pub struct SummaryDraft {
 }
 
 impl SummaryDraft {
-    /// Nothing yet.
+    /// An empty summary for a volume of this format.
     pub fn new(sb: &Superblock) -> SummaryDraft {
         SummaryDraft {
             profile: sb.profile,
@@ -372,14 +372,14 @@ pub(crate) fn inode_block_len(sb: &Superblock, inodes: usize) -> u32 {
 pub enum BlockContents<'a> {
     /// A block of a file.
     Block {
-        /// The file.
+        /// The inode number of the file.
         ino: Ino,
-        /// Its life's number.
+        /// The generation of the inode.
         generation: u32,
-        /// Which block.
+        /// The block, and its length.
         block: BlockInfo,
     },
-    /// Inodes.
+    /// A block of inodes.
     Inodes(&'a [InodeInfo]),
 }
 
@@ -388,9 +388,9 @@ pub enum BlockContents<'a> {
 pub struct PlacedBlock<'a> {
     /// First byte, counted from the start of the partial segment.
     pub at: u32,
-    /// Its bytes.
+    /// The length of the block on disk.
     pub len: u32,
-    /// What it is.
+    /// What the block contains.
     pub what: BlockContents<'a>,
 }
 
@@ -468,7 +468,7 @@ fn decode_entries(sb: &Superblock, raw: &[u8], count: u32) -> Option<Vec<Summary
     (0..count).map(|_| decode(sb, &mut r)).collect()
 }
 
-/// Whether so many bytes are left.
+/// True if at least this many bytes are left.
 fn has(r: &FieldReader<'_>, bytes: usize) -> Option<()> {
     (r.raw.len() - r.at >= bytes).then_some(())
 }

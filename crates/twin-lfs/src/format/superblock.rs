@@ -39,7 +39,7 @@ pub struct Superblock {
     pub geometry: Geometry,
     /// Bytes of a segment.
     pub segment_size: u32,
-    /// Segments.
+    /// The number of segments.
     pub segments: u32,
     /// Bytes that a log write is a multiple of.
     pub align: u32,
@@ -197,9 +197,6 @@ impl Superblock {
     }
 
     /// Reads a superblock from its bytes, found at byte `at` of a device of `device_size` bytes.
-    ///
-    /// # Errors
-    /// What is wrong, and where.
     pub fn decode(raw: &[u8], at: u64, device_size: u64) -> Result<Superblock> {
         if raw.len() < SUPERBLOCK_BYTES as usize {
             return Err(FsError::corrupt(at, "too short for a superblock"));

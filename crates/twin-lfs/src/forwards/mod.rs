@@ -33,9 +33,7 @@ const BYTES_EACH: u64 = 64;
 /// What holds pointers to blocks of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Holder {
-    /// The inode.
     Inode,
-    /// An indirect block.
     Indirect(Lbn),
 }
 
@@ -52,7 +50,7 @@ impl Holder {
 #[derive(Clone, Debug)]
 struct ForwardedPointers {
     form: HolderVersion,
-    /// Ascending by index.
+    /// The pointers, in ascending order of their index.
     ptrs: Vec<(u32, Ptr)>,
 }
 
@@ -134,14 +132,14 @@ impl Forwards {
         }
     }
 
-    /// True if so many pointers more may be forwarded: their table stays within a sixteenth of
+    /// True if this many more pointers may be forwarded: their table stays within a sixteenth of
     /// what the cache may take.
     pub(crate) fn has_room_for(&self, core: &Core, count: usize) -> bool {
         let bytes = (self.len() + count) as u64 * BYTES_EACH;
         bytes <= core.settings.cache_bytes / 16
     }
 
-    /// Forwarded pointers.
+    /// The number of forwarded pointers.
     pub(crate) fn len(&self) -> usize {
         self.0.borrow().count
     }

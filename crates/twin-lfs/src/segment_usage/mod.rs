@@ -11,8 +11,9 @@ mod table;
 use std::cell::RefCell;
 use std::collections::BTreeSet;
 
+use twin_cache::Lbn;
 use twin_clean::inputs::SegmentState as Use;
-use twin_fs::Result;
+use twin_fs::{Ino, Result};
 use twin_rt::Time;
 
 use crate::format::{HeadPos, Superblock};
@@ -22,7 +23,7 @@ use policies::CleaningPolicies;
 pub(crate) use policies::{BlockHistory, BlockToPlace, placement_of};
 pub use table::{SegmentState, SegmentTable};
 
-/// Why bytes die.
+/// The reason why a block is no longer live.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Death {
     /// A newer copy lives: its history went there when its stream was chosen, or it has none since
@@ -46,7 +47,7 @@ struct UsageState {
     policies: CleaningPolicies,
 }
 
-/// See the module.
+/// The usage of all segments, and the policies that look at it.
 pub(crate) struct SegmentUsage {
     segment_size: u32,
     block_size: u32,
@@ -56,9 +57,6 @@ pub(crate) struct SegmentUsage {
 impl SegmentUsage {
     /// The usage of segments by this table, and the policies of these settings on a log of so
     /// many streams.
-    ///
-    /// # Errors
-    /// If there are no policies of such names.
     pub(crate) fn new(
         sb: &Superblock,
         table: SegmentTable,
@@ -71,9 +69,6 @@ impl SegmentUsage {
     }
 
     /// Other policies from now on, which know nothing of what is there.
-    ///
-    /// # Errors
-    /// If there are none of such names.
     pub(crate) fn set_policies(&self, sb: &Superblock, policies: PolicySettings<'_>) -> Result<()> {
         self.parts.borrow_mut().policies = policies.make(sb)?;
         Ok(())
@@ -186,7 +181,7 @@ impl SegmentUsage {
         Some(HeadPos { segment: head.next, offset: 0, next })
     }
 
-    /// A stream has filled so many bytes of a segment.
+    /// Notes how many bytes of a segment a stream has filled.
     pub(crate) fn set_filled(&self, segment: u32, bytes: u32) {
         self.parts.borrow_mut().table.set_filled(segment, bytes);
     }
@@ -269,9 +264,9 @@ impl SegmentUsage {
 
     /// By what blocks that are moved together are sorted: the block at byte `at`, with this number in
     /// this file.
-    pub(crate) fn move_key(&self, at: u64, in_file: (u64, i64)) -> (u64, i64) {
+    pub(crate) fn move_key(&self, at: u64, ino: Ino, lbn: Lbn) -> (u64, i64) {
         let parts = self.parts.borrow();
-        parts.policies.move_key(&parts.table, at, in_file)
+        parts.policies.move_key(&parts.table, at, ino, lbn)
     }
 }
 

@@ -23,7 +23,7 @@ use super::table::SegmentTable;
 use crate::format::{HeadPos, STREAMS_MAX, Superblock};
 use crate::settings::LfsSettings;
 
-/// A log write uses a stream only for so many blocks at least; fewer join those of a neighbour,
+/// The least number of blocks for which a log write uses a stream; fewer join those of a neighbour,
 /// lest summaries outweigh what they describe.
 const LEAST_BLOCKS: u64 = 16;
 /// Blocks of which words are kept take this part of the cache's memory at the most.
@@ -85,7 +85,7 @@ pub(super) struct CleaningPolicies {
     open: Vec<u32>,
 }
 
-/// The placement policy of these settings on a log of so many streams.
+/// The placement policy of these settings on a log with this number of streams.
 ///
 /// # Errors
 /// If there is none of that name, or it cannot work in a file system.
@@ -108,9 +108,6 @@ pub(crate) fn placement_of(
 
 impl CleaningPolicies {
     /// The policies of these settings.
-    ///
-    /// # Errors
-    /// If there are none of such names.
     pub(super) fn new(
         sb: &Superblock,
         settings: &LfsSettings,
@@ -217,7 +214,8 @@ impl CleaningPolicies {
         &self,
         table: &SegmentTable,
         at: u64,
-        (file, number): (u64, i64),
+        file: u64,
+        number: i64,
     ) -> (u64, i64) {
         let segment = table.segment_of(at);
         let Some(records) = self.records.get(segment as usize) else { return (0, 0) };

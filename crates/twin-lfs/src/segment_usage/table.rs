@@ -23,11 +23,11 @@ pub enum SegmentState {
     Clean,
     /// A stream of the log fills it, or will next.
     Open,
-    /// It holds blocks.
+    /// It may hold live blocks, and is not being filled.
     Used,
 }
 
-/// The table.
+/// The segment usage table: live bytes and state of each segment.
 pub struct SegmentTable {
     sb: Superblock,
     entries: Vec<SegEntry>,

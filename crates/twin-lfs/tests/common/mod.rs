@@ -5,8 +5,7 @@ use std::rc::Rc;
 
 use twin_disk::{Bytes, MemDisk};
 use twin_fs::{
-    Attr, Cpu, Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, Settings,
-    Volume,
+    Attr, Cpu, Data, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, Settings, VolumeOf,
 };
 use twin_lfs::{Lfs, LfsSettings, MkfsOptions, check};
 use twin_rt::{ClockOnly, Rt};
@@ -14,7 +13,7 @@ use twin_rt::{ClockOnly, Rt};
 pub struct World {
     pub rt: Rt,
     pub disk: Rc<MemDisk>,
-    pub volume: Rc<Volume<Lfs>>,
+    pub volume: VolumeOf<Lfs>,
     pub settings: Settings,
     pub lfs: LfsSettings,
     next_id: u64,
@@ -116,7 +115,7 @@ impl World {
     }
 }
 
-fn open(rt: &Rt, disk: &Rc<MemDisk>, settings: &Settings, lfs: &LfsSettings) -> Rc<Volume<Lfs>> {
+fn open(rt: &Rt, disk: &Rc<MemDisk>, settings: &Settings, lfs: &LfsSettings) -> VolumeOf<Lfs> {
     let (settings, lfs) = (settings.clone(), lfs.clone());
     let opening = Lfs::open(rt, Rc::clone(disk) as _, Cpu::none(), settings, lfs);
     rt.block_on(opening).unwrap().unwrap().0

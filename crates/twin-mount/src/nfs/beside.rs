@@ -7,7 +7,7 @@ use std::net::{SocketAddr, TcpListener};
 use std::path::Path;
 use std::rc::Rc;
 
-use twin_fs::{FsError, LayoutKind, OpenVolume};
+use twin_fs::{FsError, LayoutKind, Volume};
 use twin_host::nfs::Front;
 use twin_host::{Host, Words, watch_requests};
 use twin_nfs::{Export, Keys, Served};
@@ -35,7 +35,7 @@ pub struct Beside {
 
 /// A server that runs.
 pub struct Running {
-    front: Front<OpenVolume>,
+    front: Front<Volume>,
     task: JoinHandle<std::io::Result<()>>,
 }
 
@@ -78,7 +78,7 @@ impl Beside {
         host: &Host,
         layout: &'static dyn LayoutKind,
         image: &Path,
-        volume: &OpenVolume,
+        volume: &Volume,
         words: &Rc<Words>,
     ) -> Result<Running, String> {
         let keys = Keys::of(identity(layout, volume, image)?);
@@ -87,10 +87,10 @@ impl Beside {
         let front = front_of(host, served, self.exports, vec![self.listener], port)?;
         let running = front.clone();
         let task = host.rt().spawn("nfs front", async move { running.run().await });
-        let stopped = volume.downgrade();
+        let stopped = Rc::downgrade(volume.core());
         watch_requests(host, &front, words, move |error: FsError| {
-            if let Some(volume) = stopped.upgrade() {
-                volume.core().poison(error);
+            if let Some(core) = stopped.upgrade() {
+                core.poison(error);
             }
         });
         Ok(Running { front, task })

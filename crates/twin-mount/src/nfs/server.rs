@@ -6,7 +6,7 @@ use std::path::Path;
 use std::pin::pin;
 use std::rc::Rc;
 
-use twin_fs::{FsError, LayoutKind, OpenVolume, Settings};
+use twin_fs::{FsError, LayoutKind, Settings, Volume};
 use twin_host::fuse::Ready;
 use twin_host::nfs::{Bounds, Front, connections_possible, listen};
 use twin_host::{
@@ -48,8 +48,8 @@ pub struct ServeRequest {
 struct Prepared {
     host: Host,
     signals: Signals,
-    volumes: Vec<OpenVolume>,
-    front: Front<OpenVolume>,
+    volumes: Vec<Volume>,
+    front: Front<Volume>,
     address: SocketAddr,
 }
 
@@ -90,10 +90,10 @@ pub fn serve_volumes(
         }
     };
     ready.mounted_saying(&line).map_err(|e| e.to_string())?;
-    let watched: Vec<_> = volumes.iter().map(OpenVolume::downgrade).collect();
+    let watched: Vec<_> = volumes.iter().map(|volume| Rc::downgrade(volume.core())).collect();
     watch_requests(&host, &front, words, move |error: FsError| {
-        watched.iter().filter_map(std::rc::Weak::upgrade).for_each(|volume| {
-            volume.core().poison(error.clone());
+        watched.iter().filter_map(std::rc::Weak::upgrade).for_each(|core| {
+            core.poison(error.clone());
         });
     });
     let work = async {
@@ -121,7 +121,7 @@ pub fn serve_volumes(
 }
 
 /// Serves until a signal comes.
-async fn until_told(front: &Front<OpenVolume>, signals: &Signals) -> Result<(), String> {
+async fn until_told(front: &Front<Volume>, signals: &Signals) -> Result<(), String> {
     let mut run = pin!(front.run());
     poll_fn(|cx| {
         if signals.poll_next(cx).is_ready() {
@@ -145,8 +145,8 @@ fn prepare(request: &ServeRequest, words: &Rc<Words>) -> Result<Prepared, String
     let address = listeners[0].local_addr().map_err(|e| e.to_string())?;
     let host = Host::start(options).map_err(|e| e.to_string())?;
     let signals = Signals::listen_for_stop(&host).map_err(|e| e.to_string())?;
-    let mut volumes: Vec<OpenVolume> = Vec::new();
-    let mut served: Vec<Served<OpenVolume>> = Vec::new();
+    let mut volumes: Vec<Volume> = Vec::new();
+    let mut served: Vec<Served<Volume>> = Vec::new();
     for share in &request.shares {
         let opened = open(request, share, &host, words).and_then(|(volume, uuid)| {
             let keys = Keys::of(uuid);
@@ -176,11 +176,11 @@ fn prepare(request: &ServeRequest, words: &Rc<Words>) -> Result<Prepared, String
 /// The front end of a new server of volumes.
 pub(super) fn front_of(
     host: &Host,
-    served: Vec<Served<OpenVolume>>,
+    served: Vec<Served<Volume>>,
     exports: Vec<Export>,
     listeners: Vec<TcpListener>,
     port: u16,
-) -> Result<Front<OpenVolume>, String> {
+) -> Result<Front<Volume>, String> {
     let server = Rc::new(Server::new(random_bytes()?, served, exports));
     server.set_port(port);
     let bounds = Bounds::default();
@@ -205,7 +205,7 @@ fn open(
     share: &Share,
     host: &Host,
     words: &Rc<Words>,
-) -> Result<(OpenVolume, [u8; 16]), String> {
+) -> Result<(Volume, [u8; 16]), String> {
     let image = Path::new(&share.image);
     let layout = layout_of(image)?;
     let options = ImageOptions {
@@ -238,7 +238,7 @@ fn open(
 /// The identity of a volume, from which its handles are made.
 pub(super) fn identity(
     layout: &'static dyn LayoutKind,
-    volume: &OpenVolume,
+    volume: &Volume,
     image: &Path,
 ) -> Result<[u8; 16], String> {
     let properties = layout.properties(volume);

@@ -19,7 +19,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use twin_disk::Bytes;
-use twin_fs::{FileSystem, Op, OpenVolume, Reply, Request};
+use twin_fs::{FileSystem, Op, Reply, Request, Volume};
 
 use crate::changing::Changing;
 use crate::export::{Export, Peer};
@@ -94,9 +94,9 @@ impl<F: FileSystem> Served<F> {
     }
 }
 
-impl Served<OpenVolume> {
+impl Served<Volume> {
     /// An open volume, with the limits of its layout. It loses data when it stops: once.
-    pub fn of(volume: &OpenVolume, keys: Keys) -> Served<OpenVolume> {
+    pub fn of(volume: &Volume, keys: Keys) -> Served<Volume> {
         let features = &volume.core().features;
         let limits = Limits {
             file_bytes_max: features.file_bytes_max.min(i64::MAX as u64),
@@ -104,10 +104,10 @@ impl Served<OpenVolume> {
             seconds: features.seconds,
             nanoseconds: features.nanoseconds,
         };
-        let weak = volume.downgrade();
+        let weak = Rc::downgrade(volume.core());
         let stopped = move || {
-            let volume = weak.upgrade();
-            volume.is_none_or(|volume| volume.core().poisoned().is_some())
+            let core = weak.upgrade();
+            core.is_none_or(|core| core.poisoned().is_some())
         };
         let losses = stopped.clone();
         Served::new(Rc::new(volume.clone()), keys, limits, move || u64::from(losses()))

@@ -9,9 +9,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use twin_disk::Bytes;
-use twin_fs::{
-    Data, FileSystem, FsError, Ino, LookupEntry, Op, OpenVolume, Reply, Request, Result,
-};
+use twin_fs::{Data, FileSystem, FsError, Ino, LookupEntry, Op, Reply, Request, Result, Volume};
 use twin_model::NfsBug as Bug;
 use twin_rt::{Rng, RwLock};
 
@@ -20,7 +18,7 @@ type Before = (u64, Vec<u8>);
 
 /// The layer. See the module.
 pub(super) struct Layer {
-    volume: OpenVolume,
+    volume: Volume,
     bug: Option<Bug>,
     rng: RefCell<Rng>,
     /// What writes replaced that are not durable.
@@ -41,7 +39,7 @@ fn request(op: Op) -> Request {
 }
 
 impl Layer {
-    pub(super) fn new(volume: OpenVolume, bug: Option<Bug>, rng: Rng, keeps: bool) -> Layer {
+    pub(super) fn new(volume: Volume, bug: Option<Bug>, rng: Rng, keeps: bool) -> Layer {
         let (unstable, promising, wrote, graveyard, losses) = Default::default();
         let (rng, alone) = (RefCell::new(rng), RwLock::new());
         Layer { volume, bug, rng, unstable, promising, alone, wrote, graveyard, losses, keeps }

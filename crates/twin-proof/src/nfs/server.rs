@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use twin_disk::{BlockDevice, Bytes, DeviceInfo, Io, IoKind, Pending, pending};
-use twin_fs::{Cpu, OpenVolume};
+use twin_fs::Cpu;
 use twin_lab::remote;
 use twin_nfs::{Keys, Limits, Peer, Served, Server, proc, rpc, xdr::Reader};
 use twin_rt::{BoxFuture, Event, MICROS, Rng, Rt};
@@ -44,7 +44,7 @@ impl BlockDevice for Plug {
 /// A server that runs.
 pub(super) struct Lived {
     pub(super) disk: SimDisk,
-    pub(super) volume: OpenVolume,
+    pub(super) volume: twin_fs::Volume,
     pub(super) layer: Rc<Layer>,
     pub(super) server: Rc<Server<Layer>>,
     on: Rc<Cell<bool>>,

@@ -10,8 +10,8 @@ use std::rc::Rc;
 
 use twin_disk::Bytes;
 use twin_fs::{
-    Data, DirEntry, FileSystem, FsError, Ino, Name, Op, ROOT_INO, Reply, Request, Result, Volume,
-    XattrMode, mode,
+    Data, DirEntry, FsError, Ino, Name, Op, ROOT_INO, Reply, Request, Result, VolumeOf, XattrMode,
+    mode,
 };
 use twin_rt::Rng;
 
@@ -111,7 +111,7 @@ impl Board {
 
 /// A client at work.
 pub(super) struct Client<L: Subject> {
-    pub(super) volume: Rc<Volume<L>>,
+    pub(super) volume: VolumeOf<L>,
     pub(super) board: Rc<RefCell<Board>>,
     pub(super) memory: Rc<RefCell<Memory>>,
     pub(super) rng: Rng,

@@ -177,7 +177,7 @@ impl<L: Subject> Campaign<'_, L> {
         let holds = L::fsync_holds(self.scenario);
         let clients = self.clients.iter().enumerate().map(|(n, memory)| {
             let client = Client {
-                volume: Rc::clone(world.volume()),
+                volume: world.volume().clone(),
                 board: Rc::clone(board),
                 memory: Rc::clone(memory),
                 rng: world.rt.rng(["a", "b", "c", "d", "e", "f", "g", "h"][n % 8]),

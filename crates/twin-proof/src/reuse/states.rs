@@ -14,9 +14,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use twin_disk::Bytes;
-use twin_fs::{
-    Data, FileSystem, FsError, Ino, Op, ROOT_INO, Reply, Request, Result, SetAttr, Volume,
-};
+use twin_fs::{Data, FsError, Ino, Op, ROOT_INO, Reply, Request, Result, SetAttr, VolumeOf};
 use twin_rt::{MILLIS, Rng, Rt, SECS, Time};
 
 use super::content::{Content, foreign};
@@ -134,7 +132,7 @@ impl<'a, L: Subject> Explorer<'a, L> {
         let platter = make::<L>(scenario)?;
         let mut world = AnyWorld::<L>::new(scenario, platter, Timing::Instant, Time(SECS));
         world.open()?;
-        let volume = Rc::clone(world.volume());
+        let volume = world.volume().clone();
         let client = Client { volume, rt: world.rt.clone(), next: Cell::new(0) };
         world
             .wait("filling", client.fill(LONG as u64 + 2 * FREE))?
@@ -199,7 +197,7 @@ impl<'a, L: Subject> Explorer<'a, L> {
         let mut world =
             AnyWorld::<L>::build(self.scenario, full, Timing::Jitter, start, plan, Some(&log));
         world.open()?;
-        let volume = Rc::clone(world.volume());
+        let volume = world.volume().clone();
         let client = Client { volume, rt: world.rt.clone(), next: Cell::new(0) };
         let ran = world.wait("the steps before the kill", async {
             client.make(freed).await?;
@@ -232,7 +230,7 @@ impl<'a, L: Subject> Explorer<'a, L> {
         let mut world =
             AnyWorld::<L>::build(self.scenario, platter, Timing::Jitter, start, plan, Some(&log));
         world.open().map_err(|what| place(&what))?;
-        let volume = Rc::clone(world.volume());
+        let volume = world.volume().clone();
         let client = Client { volume, rt: world.rt.clone(), next: Cell::new(0) };
         let run = client.run(freed, first, second, taker, &log);
         let ran = world.wait("the steps", run).map_err(|what| place(&what))?;
@@ -366,7 +364,7 @@ fn name(nth: u64) -> String {
 }
 
 struct Client<L: Subject> {
-    volume: Rc<Volume<L>>,
+    volume: VolumeOf<L>,
     rt: Rt,
     next: Cell<u64>,
 }
@@ -476,7 +474,7 @@ impl<L: Subject> Client<L> {
             Progress::Restarted => return Ok(true),
         };
         let ended = Rc::new(Cell::new(false));
-        let (volume, done) = (Rc::clone(&self.volume), Rc::clone(&ended));
+        let (volume, done) = (self.volume.clone(), Rc::clone(&ended));
         self.next.set(self.next.get() + 1);
         let request = Request::root(self.next.get(), Op::Sync);
         let before = log.len();

@@ -50,7 +50,8 @@ pub(crate) fn run(args: &Clean, interrupts: &Interrupts) -> Outcome {
     }
     let segments = args.segments.unwrap_or(u64::MAX);
     let how = Cleaning { segments, garbage_share: args.garbage };
-    let cleaning = kind.clean(&volume, how).ok_or(no_log)?;
+    let log = volume.layout().views().log.ok_or(no_log)?;
+    let cleaning = log.clean(volume.core(), how);
     let work = async {
         let cleaned = cleaning.await;
         // Segments cleaned so far stay clean, whatever ended the run.

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use serde_json::json;
 use twin_cli::progress::Progress;
 use twin_cli::{Outcome, Printer, usage};
-use twin_fs::{FileSystem, Op, Request};
+use twin_fs::{Op, Request};
 use twin_host::{Interrupts, real_clock};
 use twin_lab::{Config, Counted, Latency, Run, figures_report, simulate, verify_flight};
 use twin_mount::image::layout_of;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use twin_cli::progress::Progress;
 use twin_cli::{Outcome, Printer, usage};
-use twin_fs::{FileSystem, Op, Reply, Request, Settings};
+use twin_fs::{Op, Reply, Request, Settings};
 use twin_host::{ImageOptions, Interrupts};
 use twin_mount::answers::Question;
 use twin_mount::client::MountClient;

@@ -23,7 +23,7 @@ pub(super) struct Groups {
     pub(super) sizes: Vec<f64>,
     /// Predicted valid ratios from group 0 on.
     pub(super) valid: Vec<f64>,
-    /// Predicted write amplification.
+    /// The write amplification that the model predicts.
     pub(super) predicted: f64,
 }
 

@@ -33,7 +33,7 @@ const EPOCHS_PER_VOLUME: u64 = 4;
 const FIRST_EPOCH_SEGMENTS: u64 = 4;
 /// Intervals of less than this part of a segment count as one burst and do not enter the mean.
 const BURST_DIVISOR: u64 = 2;
-/// Number of recent writes that are remembered: about so many other writes may lie between two
+/// Number of recent writes that are remembered: about this many other writes may lie between two
 /// writes of a sequence.
 const RECENT: usize = 64;
 

@@ -138,7 +138,6 @@ pub(super) fn pop(frames: &mut impl Frames, lbn: u64) -> Slot {
     last
 }
 
-/// Overwrites an entry.
 pub(super) fn set(frames: &mut impl Frames, lbn: u64, at: usize, slot: Slot) {
     edit(frames, lbn, |block| put(block, at, slot));
 }

@@ -84,7 +84,7 @@ pub enum StepError {
 pub struct IndexError {
     /// The block of the index file.
     pub lbn: u64,
-    /// What is wrong.
+    /// What contradicts the format.
     pub what: &'static str,
 }
 
@@ -139,9 +139,6 @@ pub fn header(frames: &impl Frames) -> Result<Header, StepError> {
 }
 
 /// The positions of all entries with this hash, in ascending order, each once.
-///
-/// # Errors
-/// [`StepError`].
 pub fn lookup(frames: &impl Frames, hash: u32) -> Result<Vec<u32>, StepError> {
     let header = header(frames)?;
     let mut found = Vec::new();
@@ -154,9 +151,6 @@ pub fn lookup(frames: &impl Frames, hash: u32) -> Result<Vec<u32>, StepError> {
 }
 
 /// Adds an entry.
-///
-/// # Errors
-/// [`StepError`].
 pub fn insert(frames: &mut impl Frames, hash: u32, position: u32) -> Result<(), StepError> {
     let mut header = header(frames)?;
     let bucket = header.bucket_of(hash);
@@ -187,9 +181,6 @@ pub fn insert(frames: &mut impl Frames, hash: u32, position: u32) -> Result<(), 
 }
 
 /// Removes one entry; returns false if there is no such entry.
-///
-/// # Errors
-/// [`StepError`].
 pub fn remove(frames: &mut impl Frames, hash: u32, position: u32) -> Result<bool, StepError> {
     let mut header = header(frames)?;
     let bucket = header.bucket_of(hash);
@@ -234,9 +225,6 @@ pub fn remove(frames: &mut impl Frames, hash: u32, position: u32) -> Result<bool
 }
 
 /// Splits one bucket if the table is fuller than it should be; returns false if it is not.
-///
-/// # Errors
-/// [`StepError`].
 pub fn grow(frames: &mut impl Frames) -> Result<bool, StepError> {
     let mut header = header(frames)?;
     if !header.wants_growth() {
@@ -266,9 +254,6 @@ pub fn grow(frames: &mut impl Frames) -> Result<bool, StepError> {
 
 /// Merges the last bucket into its partner if the table is much emptier than it should be. Returns
 /// the block that is no longer used and may become a hole, or `None` if nothing was done.
-///
-/// # Errors
-/// [`StepError`].
 pub fn shrink(frames: &mut impl Frames) -> Result<Option<u64>, StepError> {
     let mut header = header(frames)?;
     if !header.wants_shrinking() {
@@ -299,7 +284,7 @@ pub fn shrink(frames: &mut impl Frames) -> Result<Option<u64>, StepError> {
 /// The contents of one bucket, for a checker.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct BucketReport {
-    /// Its entries.
+    /// The entries of the bucket.
     pub slots: Vec<Slot>,
     /// Its blocks, the primary first.
     pub blocks: Vec<u64>,
@@ -307,9 +292,6 @@ pub struct BucketReport {
 
 /// Checks that each entry of a bucket belongs there, and that only the first overflow block has
 /// room.
-///
-/// # Errors
-/// [`StepError`].
 pub fn check_bucket(frames: &impl Frames, bucket: u32) -> Result<BucketReport, StepError> {
     let header = header(frames)?;
     let links = chain(frames, &header, bucket)?;
@@ -330,9 +312,6 @@ pub fn check_bucket(frames: &impl Frames, bucket: u32) -> Result<BucketReport, S
 }
 
 /// The free overflow blocks, in the order in which they will be reused.
-///
-/// # Errors
-/// [`StepError`].
 pub fn check_free_blocks(frames: &impl Frames) -> Result<Vec<u64>, StepError> {
     let header = header(frames)?;
     let mut free = Vec::new();
@@ -405,7 +384,7 @@ fn give_block(frames: &mut impl Frames, header: &mut Header, lbn: u64) {
 pub struct BlockMap(BTreeMap<u64, Vec<u8>>);
 
 impl BlockMap {
-    /// Adds a block.
+    /// Adds a block that was read.
     pub fn put(&mut self, lbn: u64, block: Vec<u8>) {
         self.0.insert(lbn, block);
     }

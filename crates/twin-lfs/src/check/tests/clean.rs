@@ -151,7 +151,7 @@ fn the_cleaner_leaves_a_clean_volume() {
 fn no_number_is_lost_when_many_were_picked_at_a_crash() {
     for options in profiles() {
         let w = World::new(&options, 32 << 20);
-        let (lfs, core) = (&w.volume.layout, &w.volume.core);
+        let (lfs, core) = (&w.volume.layout, w.volume.core());
         for _ in 0..3 * crate::format::PICKED_MAX {
             w.rt.block_on(lfs.pick(core)).unwrap().unwrap();
         }

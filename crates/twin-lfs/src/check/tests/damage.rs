@@ -18,7 +18,7 @@ const SIZE: u64 = 4 << 20;
 
 impl Rich {
     fn inode(&self, ino: Ino) -> Rc<Inode> {
-        let (layout, core) = (&self.w.volume.layout, &self.w.volume.core);
+        let (layout, core) = (&self.w.volume.layout, self.w.volume.core());
         self.w.rt.block_on(layout.load_inode(core, ino)).unwrap().unwrap()
     }
 
@@ -26,21 +26,21 @@ impl Rich {
     fn edit(&self, ino: Ino, f: impl FnOnce(&mut twin_fs::dinode::Dinode)) {
         let inode = self.inode(ino);
         f(&mut inode.d.borrow_mut());
-        self.w.volume.core.mark_inode_dirty(&inode);
+        self.w.volume.core().mark_inode_dirty(&inode);
     }
 
     fn block(&self, ino: Ino, lbn: i64) -> Vec<u8> {
-        let core = &self.w.volume.core;
+        let core = self.w.volume.core();
         let frame = self.w.rt.block_on(core.block(&self.inode(ino), lbn, Origin::User));
         frame.unwrap().unwrap().unwrap().block().to_bytes().to_vec()
     }
 
     /// Changes the content of a block of a file.
     fn edit_block<T>(&self, ino: Ino, lbn: i64, f: impl FnOnce(&mut [u8]) -> T) -> T {
-        let core = &self.w.volume.core;
+        let core = self.w.volume.core();
         let inode = self.inode(ino);
-        let mut held = Vec::new();
-        self.w.rt.block_on(core.pin_parents(&inode, lbn, &mut held)).unwrap().unwrap();
+        let mut pinned = Vec::new();
+        self.w.rt.block_on(core.pin_parents(&inode, lbn, &mut pinned)).unwrap().unwrap();
         let frame = self.w.rt.block_on(core.block(&inode, lbn, Origin::User));
         let frame = frame.unwrap().unwrap().unwrap();
         let done = frame.change(|block| f(block.bytes_mut()));
@@ -88,11 +88,11 @@ impl Rich {
     }
 
     fn edit_entry(&self, ino: Ino, f: impl FnOnce(&mut ImapEntry)) {
-        let (lfs, core) = (&self.w.volume.layout, &self.w.volume.core);
-        let frame = self.w.rt.block_on(lfs.imap_block(core, ino)).unwrap().unwrap();
-        let mut entry = lfs.entry_in(&frame, ino);
+        let (lfs, core) = (&self.w.volume.layout, self.w.volume.core());
+        let frame = self.w.rt.block_on(lfs.ifile.map_block(core, ino)).unwrap().unwrap();
+        let mut entry = lfs.ifile.entry(&frame, ino);
         f(&mut entry);
-        lfs.set_entry(core, &frame, ino, entry);
+        lfs.ifile.set_entry(core, &frame, ino, entry);
     }
 
     fn index_of(&self, dir: Ino) -> Ino {
@@ -111,14 +111,14 @@ fn damaged(options: &MkfsOptions, damage: impl FnOnce(&Rich)) -> Report {
 }
 
 /// Finds a finding of a kind, about an inode.
-fn expect(report: &Report, kind: Kind, ino: Option<Ino>) -> &Finding {
+fn expect(report: &Report, kind: FindingKind, ino: Option<Ino>) -> &Finding {
     let mut all = report.findings.iter();
     let found = all.find(|f| f.kind == kind && (ino.is_none() || f.ino == ino));
     found.unwrap_or_else(|| panic!("no {kind:?} of inode {ino:?}: {report}"))
 }
 
 /// In both profiles, damage to an inode or what belongs to it is found under its name.
-fn finds(kind: Kind, damage: impl Fn(&Rich) -> Ino) {
+fn finds(kind: FindingKind, damage: impl Fn(&Rich) -> Ino) {
     for options in profiles() {
         let mut ino = 0;
         let report = damaged(&options, |rich| ino = damage(rich));
@@ -139,11 +139,11 @@ fn a_rich_volume_is_clean() {
 #[test]
 fn wrong_link_counts_are_found() {
     for by in [-1i32, 1] {
-        finds(Kind::LinkCount, |rich| {
+        finds(FindingKind::LinkCount, |rich| {
             rich.edit(rich.small, |d| d.nlink = d.nlink.wrapping_add_signed(by));
             rich.small
         });
-        finds(Kind::LinkCount, |rich| {
+        finds(FindingKind::LinkCount, |rich| {
             rich.edit(rich.inner, |d| d.nlink = d.nlink.wrapping_add_signed(by));
             rich.inner
         });
@@ -152,11 +152,11 @@ fn wrong_link_counts_are_found() {
 
 #[test]
 fn a_lost_inode_is_found() {
-    finds(Kind::LostInode, |rich| {
+    finds(FindingKind::LostInode, |rich| {
         rich.remove_name(ROOT_INO, b"big");
         rich.big
     });
-    finds(Kind::LostInode, |rich| {
+    finds(FindingKind::LostInode, |rich| {
         rich.remove_name(rich.inner, b"innermost");
         rich.innermost
     });
@@ -165,16 +165,16 @@ fn a_lost_inode_is_found() {
 #[test]
 fn entries_that_lead_nowhere_or_to_the_wrong_type_are_found() {
     for (ino, kind) in [(1, mode::REGULAR), (200, mode::REGULAR), (1 << 30, mode::REGULAR)] {
-        finds(Kind::DirEntry, |rich| {
+        finds(FindingKind::DirEntry, |rich| {
             rich.redirect(ROOT_INO, b"big", ino, kind);
             ROOT_INO
         });
     }
-    finds(Kind::DirEntry, |rich| {
+    finds(FindingKind::DirEntry, |rich| {
         rich.redirect(ROOT_INO, b"big", rich.big, mode::SYMLINK);
         ROOT_INO
     });
-    finds(Kind::DirEntry, |rich| {
+    finds(FindingKind::DirEntry, |rich| {
         rich.add_name(ROOT_INO, b"second", rich.inner, mode::DIRECTORY);
         ROOT_INO
     });
@@ -185,12 +185,12 @@ fn an_entry_that_leads_to_a_hidden_file_is_found() {
     let report = damaged(&MkfsOptions::modern([1; 16]), |rich| {
         rich.redirect(ROOT_INO, b"big", rich.index_of(rich.dir), mode::REGULAR);
     });
-    assert!(expect(&report, Kind::DirEntry, Some(ROOT_INO)).what.contains("hidden"));
+    assert!(expect(&report, FindingKind::DirEntry, Some(ROOT_INO)).what.contains("hidden"));
 }
 
 #[test]
 fn a_name_that_is_there_twice_is_found() {
-    finds(Kind::DuplicateName, |rich| {
+    finds(FindingKind::DuplicateName, |rich| {
         rich.add_name(ROOT_INO, b"big", rich.small, mode::REGULAR);
         ROOT_INO
     });
@@ -198,7 +198,7 @@ fn a_name_that_is_there_twice_is_found() {
 
 #[test]
 fn a_wrong_parent_is_found() {
-    finds(Kind::Parent, |rich| {
+    finds(FindingKind::Parent, |rich| {
         rich.redirect(rich.innermost, b"..", ROOT_INO, mode::DIRECTORY);
         rich.innermost
     });
@@ -217,17 +217,17 @@ fn a_directory_block_against_its_format_is_found_with_its_place() {
                 raw[found.offset + head] = 2;
             });
         });
-        assert!(expect(&report, Kind::DirBlock, Some(inner)).at.is_some());
+        assert!(expect(&report, FindingKind::DirBlock, Some(inner)).at.is_some());
     }
 }
 
 #[test]
 fn directories_in_a_circle_are_found() {
-    finds(Kind::Unreachable, |rich| {
+    finds(FindingKind::Unreachable, |rich| {
         // The inner directory moves into its own child.
         let (dir, inner, innermost) = (rich.dir, rich.inner, rich.innermost);
         let format = rich.format();
-        let blocks = rich.w.volume.core.geometry.blocks_for(rich.inode(dir).d.borrow().size);
+        let blocks = rich.w.volume.core().geometry.blocks_for(rich.inode(dir).d.borrow().size);
         let size = rich.inode(dir).d.borrow().size as usize;
         for lbn in 0..blocks {
             let len = (size - lbn as usize * 4096).min(4096);
@@ -259,7 +259,7 @@ fn a_place_that_two_files_use_is_found_and_the_log_tells_the_owner() {
             });
         });
         let twice: Vec<&Finding> =
-            report.findings.iter().filter(|f| f.kind == Kind::DoubleUse).collect();
+            report.findings.iter().filter(|f| f.kind == FindingKind::DoubleUse).collect();
         assert_eq!(twice.len(), 1, "{report}");
         assert!(twice[0].what.contains(&format!("block 1 of inode {}", inos.0)), "{report}");
     }
@@ -269,7 +269,7 @@ fn a_place_that_two_files_use_is_found_and_the_log_tells_the_owner() {
 fn an_indirect_block_that_is_its_own_child_ends_the_walk() {
     for options in profiles() {
         let report = damaged(&options, |rich| {
-            let geometry = rich.w.volume.core.geometry.clone();
+            let geometry = rich.w.volume.core().geometry.clone();
             let inode = rich.inode(rich.big);
             let top = geometry.inode_child(geometry.direct + 1);
             rich.block(rich.big, top);
@@ -290,25 +290,25 @@ fn pointers_to_impossible_places_are_found() {
         let report = damaged(&options, |rich| {
             rich.edit(rich.big, |d| d.ptrs[2].addr = 3);
         });
-        expect(&report, Kind::Pointer, None);
+        expect(&report, FindingKind::Pointer, None);
     }
 }
 
 #[test]
 fn a_block_past_the_end_and_a_wrong_length_are_found() {
-    finds(Kind::Size, |rich| {
+    finds(FindingKind::Size, |rich| {
         rich.edit(rich.big, |d| d.size = 60_000);
         rich.big
     });
     let report = damaged(&MkfsOptions::modern([1; 16]), |rich| {
         rich.edit(rich.small, |d| d.size = 5000);
     });
-    expect(&report, Kind::Pointer, None);
+    expect(&report, FindingKind::Pointer, None);
 }
 
 #[test]
 fn wrong_counts_of_bytes_and_entries_are_found() {
-    finds(Kind::Allocated, |rich| {
+    finds(FindingKind::Allocated, |rich| {
         rich.edit(rich.big, |d| d.allocated += 4096);
         rich.big
     });
@@ -317,7 +317,7 @@ fn wrong_counts_of_bytes_and_entries_are_found() {
         dir = rich.dir;
         rich.edit(dir, |d| d.entries += 1);
     });
-    expect(&report, Kind::EntryCount, Some(dir));
+    expect(&report, FindingKind::EntryCount, Some(dir));
 }
 
 #[test]
@@ -325,20 +325,20 @@ fn impossible_fields_of_inodes_are_found() {
     let edits: [fn(&mut twin_fs::dinode::Dinode); 3] =
         [|d| d.mode = 0o644, |d| d.flags |= 64, |d| d.mode = mode::DIRECTORY | 0o755];
     for edit in edits {
-        finds(Kind::Inode, |rich| {
+        finds(FindingKind::Inode, |rich| {
             rich.edit(rich.small, edit);
             rich.small
         });
     }
-    finds(Kind::OrphanMark, |rich| {
+    finds(FindingKind::OrphanMark, |rich| {
         rich.edit(rich.small, |d| d.flags |= twin_fs::dinode::TRUNCATING);
         rich.small
     });
-    finds(Kind::Inode, |rich| {
+    finds(FindingKind::Inode, |rich| {
         rich.edit(rich.inner, |d| d.size += 3);
         rich.inner
     });
-    finds(Kind::Size, |rich| {
+    finds(FindingKind::Size, |rich| {
         rich.edit(rich.innermost, |d| d.size = 0);
         rich.innermost
     });
@@ -347,26 +347,26 @@ fn impossible_fields_of_inodes_are_found() {
         small = rich.small;
         rich.edit(small, |d| d.index_ino = 9);
     });
-    expect(&report, Kind::InodeField, Some(small));
+    expect(&report, FindingKind::InodeField, Some(small));
 }
 
 #[test]
 fn map_entries_that_contradict_inodes_are_found() {
-    finds(Kind::Inode, |rich| {
+    finds(FindingKind::Inode, |rich| {
         rich.edit_entry(rich.small, |entry| {
             let ImapEntry::Used { generation, .. } = entry else { panic!() };
             *generation += 1;
         });
         rich.small
     });
-    finds(Kind::OrphanMark, |rich| {
+    finds(FindingKind::OrphanMark, |rich| {
         rich.edit_entry(rich.small, |entry| {
             let ImapEntry::Used { orphan, .. } = entry else { panic!() };
             *orphan = true;
         });
         rich.small
     });
-    finds(Kind::MapEntry, |rich| {
+    finds(FindingKind::MapEntry, |rich| {
         rich.edit_entry(rich.small, |entry| {
             let ImapEntry::Used { at, .. } = entry else { panic!() };
             *at = 0;
@@ -385,7 +385,7 @@ fn map_entries_that_contradict_inodes_are_found() {
                 *at = stolen;
             });
         });
-        assert!(report.has(Kind::Inode), "{report}");
+        assert!(report.has(FindingKind::Inode), "{report}");
     }
 }
 
@@ -404,8 +404,8 @@ fn damage_to_the_list_of_free_numbers_is_found() {
     for options in profiles() {
         for make in makes {
             let report = damaged(&options, make);
-            assert!(report.has(Kind::FreeList), "{report}");
-            assert!(report.findings.iter().all(|f| f.kind == Kind::FreeList), "{report}");
+            assert!(report.has(FindingKind::FreeList), "{report}");
+            assert!(report.findings.iter().all(|f| f.kind == FindingKind::FreeList), "{report}");
         }
     }
 }
@@ -418,14 +418,14 @@ fn a_usage_table_that_is_wrong_is_found() {
             let at = lfs.sb.segment_start(lfs.sb.segments - 3);
             lfs.usage.block_lives(at, 512, twin_rt::Time(1), None);
         });
-        let finding = expect(&report, Kind::Usage, None);
+        let finding = expect(&report, FindingKind::Usage, None);
         assert_eq!(finding.severity, Severity::Minor);
         let report = damaged(&options, |rich| {
             let lfs = &rich.w.volume.layout;
             let at = lfs.sb.geometry.byte_of(rich.inode(rich.big).d.borrow().ptrs[0].addr);
             lfs.usage.block_dies(at, 512, crate::segment_usage::Death::Rewritten);
         });
-        assert_eq!(expect(&report, Kind::Usage, None).severity, Severity::Serious);
+        assert_eq!(expect(&report, FindingKind::Usage, None).severity, Severity::Serious);
     }
 }
 
@@ -460,7 +460,7 @@ fn stale_and_missing_entries_of_an_index_are_found() {
         dir = rich.dir;
         on_index(rich, |map, key| index::insert(map, name_hash(key, b"nobody"), 1));
     });
-    assert!(expect(&report, Kind::Index, Some(dir)).what.contains("lead to no name"));
+    assert!(expect(&report, FindingKind::Index, Some(dir)).what.contains("lead to no name"));
     let report = damaged(&options, |rich| {
         on_index(rich, |map, key| {
             let hash = name_hash(key, &long_name(7));
@@ -468,11 +468,11 @@ fn stale_and_missing_entries_of_an_index_are_found() {
             index::remove(map, hash, lbn).map(|found| assert!(found))
         });
     });
-    assert!(expect(&report, Kind::Index, Some(dir)).what.contains("not in the index"));
+    assert!(expect(&report, FindingKind::Index, Some(dir)).what.contains("not in the index"));
     let report = damaged(&options, |rich| {
         rich.edit_block(rich.index_of(rich.dir), 0, |raw| raw[44..48].fill(0xff));
     });
-    expect(&report, Kind::Index, Some(dir));
+    expect(&report, FindingKind::Index, Some(dir));
 }
 
 #[test]
@@ -483,7 +483,7 @@ fn hidden_files_without_one_owner_are_found() {
         hidden = rich.index_of(rich.dir);
         rich.edit(rich.dir, |d| d.index_ino = 0);
     });
-    expect(&report, Kind::HiddenFile, Some(hidden));
+    expect(&report, FindingKind::HiddenFile, Some(hidden));
     let mut ino = 0;
     let report = damaged(&options, |rich| {
         ino = rich.small.max(rich.xattrs);
@@ -493,7 +493,7 @@ fn hidden_files_without_one_owner_are_found() {
             d.xattr_ino = hidden;
         });
     });
-    expect(&report, Kind::HiddenFile, None);
+    expect(&report, FindingKind::HiddenFile, None);
     let report = damaged(&options, |rich| {
         ino = rich.small;
         rich.edit(rich.small, |d| {
@@ -501,7 +501,7 @@ fn hidden_files_without_one_owner_are_found() {
             d.xattr_ino = rich.big;
         });
     });
-    expect(&report, Kind::HiddenFile, Some(ino));
+    expect(&report, FindingKind::HiddenFile, Some(ino));
 }
 
 #[test]
@@ -512,14 +512,14 @@ fn damaged_lists_of_attributes_are_found() {
         ino = rich.small;
         rich.edit(ino, |d| d.xattrs = vec![1, 2, 3]);
     });
-    expect(&report, Kind::Xattrs, Some(ino));
+    expect(&report, FindingKind::Xattrs, Some(ino));
     for at in [0, 4] {
         let report = damaged(&options, |rich| {
             ino = rich.xattrs;
             let hidden = rich.inode(ino).d.borrow().xattr_ino;
             rich.edit_block(hidden, 0, |raw| raw[at] ^= 0x40);
         });
-        expect(&report, Kind::Xattrs, Some(ino));
+        expect(&report, FindingKind::Xattrs, Some(ino));
     }
 }
 
@@ -547,12 +547,12 @@ fn a_log_that_would_go_on_in_live_segments_is_found() {
         edit_checkpoint(&mut bytes, |checkpoint, sb| {
             checkpoint.heads[0].next = sb.segment_of(sb.geometry.byte_of(addr)).unwrap();
         });
-        expect(&check_bytes(bytes.clone(), false), Kind::LogHead, None);
+        expect(&check_bytes(bytes.clone(), false), FindingKind::LogHead, None);
         edit_checkpoint(&mut bytes, |checkpoint, _| {
             checkpoint.heads[0].offset = 0;
             checkpoint.heads[0].next = checkpoint.heads[0].segment;
         });
-        expect(&check_bytes(bytes, false), Kind::LogHead, None);
+        expect(&check_bytes(bytes, false), FindingKind::LogHead, None);
     }
 }
 
@@ -561,7 +561,7 @@ fn an_ifile_that_is_too_short_is_found() {
     for options in profiles() {
         let mut bytes = Rich::new(&options, SIZE).w.close().to_bytes();
         edit_checkpoint(&mut bytes, |checkpoint, _| checkpoint.ifile.size += 4096);
-        expect(&check_bytes(bytes, false), Kind::Ifile, Some(1));
+        expect(&check_bytes(bytes, false), FindingKind::Ifile, Some(1));
     }
 }
 
@@ -570,7 +570,7 @@ fn a_wrong_count_of_orphans_is_found() {
     for options in profiles() {
         let mut bytes = Rich::new(&options, SIZE).w.close().to_bytes();
         edit_checkpoint(&mut bytes, |checkpoint, _| checkpoint.orphans = 1);
-        expect(&check_bytes(bytes, false), Kind::OrphanMark, None);
+        expect(&check_bytes(bytes, false), FindingKind::OrphanMark, None);
     }
 }
 
@@ -582,7 +582,7 @@ fn each_copy_of_superblock_and_checkpoint_matters() {
         let mut bad = bytes.clone();
         bad[at as usize + 100] ^= 1;
         let report = check_bytes(bad, false);
-        assert_eq!(expect(&report, Kind::Superblock, None).at, Some(at));
+        assert_eq!(expect(&report, FindingKind::Superblock, None).at, Some(at));
         assert_eq!(report.findings.len(), 1, "{report}");
     }
     for at in (0..2).flat_map(|slot| sb.checkpoint_places(slot)) {
@@ -590,7 +590,7 @@ fn each_copy_of_superblock_and_checkpoint_matters() {
             let mut bad = bytes.clone();
             bad[(at + offset) as usize] ^= 1;
             let report = check_bytes(bad, false);
-            assert_eq!(expect(&report, Kind::Checkpoint, None).at, Some(at));
+            assert_eq!(expect(&report, FindingKind::Checkpoint, None).at, Some(at));
             assert_eq!(report.findings.len(), 1, "{report}");
         }
     }
@@ -602,7 +602,7 @@ fn without_a_sound_checkpoint_the_check_says_so_and_ends() {
     bytes[4096..12288].fill(0);
     let report = check_bytes(bytes.clone(), false);
     assert_eq!(report.worst(), Some(Severity::Fatal));
-    assert!(report.has(Kind::Checkpoint));
+    assert!(report.has(FindingKind::Checkpoint));
     bytes[0] ^= 1;
     assert!(try_check(bytes, false).is_err());
 }
@@ -613,7 +613,7 @@ fn swapped_and_changed_data_is_found_under_its_file() {
         let rich = Rich::new(&options, SIZE);
         let big = rich.big;
         let ptrs = rich.inode(big).d.borrow().ptrs.clone();
-        let geometry = rich.w.volume.core.geometry.clone();
+        let geometry = rich.w.volume.core().geometry.clone();
         let bytes = rich.w.close().to_bytes();
         let place = |nth: usize| geometry.byte_of(ptrs[nth].addr) as usize;
         let mut swapped = bytes.clone();
@@ -621,11 +621,11 @@ fn swapped_and_changed_data_is_found_under_its_file() {
         swapped[place(4)..place(4) + 4096].copy_from_slice(&bytes[place(3)..place(3) + 4096]);
         assert!(check_bytes(swapped.clone(), false).is_clean());
         let ino = (options.profile == Profile::Modern).then_some(big);
-        expect(&check_bytes(swapped, true), Kind::Data, ino);
+        expect(&check_bytes(swapped, true), FindingKind::Data, ino);
         let mut flipped = bytes;
         flipped[place(5) + 77] ^= 4;
         let report = check_bytes(flipped, true);
-        let finding = expect(&report, Kind::Data, ino);
+        let finding = expect(&report, FindingKind::Data, ino);
         if ino.is_some() {
             assert_eq!(finding.at, Some(place(5) as u64));
         }
@@ -635,13 +635,15 @@ fn swapped_and_changed_data_is_found_under_its_file() {
 #[test]
 fn damaged_metadata_is_found_at_its_place() {
     let rich = Rich::new(&MkfsOptions::modern([1; 16]), SIZE);
-    let geometry = rich.w.volume.core.geometry.clone();
+    let geometry = rich.w.volume.core().geometry.clone();
     let single = rich.inode(rich.big).d.borrow().ptrs[geometry.direct];
     let names = rich.inode(rich.inner).d.borrow().ptrs[0];
-    let table = rich.w.volume.layout.ifile.d.borrow().ptrs[0];
+    let table = rich.w.volume.layout.ifile.inode.d.borrow().ptrs[0];
     let (big, inner) = (rich.big, rich.inner);
     let bytes = rich.w.close().to_bytes();
-    for (ptr, kind, ino) in [(single, Kind::IndirectBlock, big), (names, Kind::DirBlock, inner)] {
+    for (ptr, kind, ino) in
+        [(single, FindingKind::IndirectBlock, big), (names, FindingKind::DirBlock, inner)]
+    {
         let at = geometry.byte_of(ptr.addr);
         let mut bad = bytes.clone();
         bad[at as usize + 9] ^= 1;
@@ -656,7 +658,7 @@ fn damaged_metadata_is_found_at_its_place() {
     });
     assert_ne!(at, geometry.byte_of(table.addr));
     bad[at as usize] ^= 1;
-    expect(&check_bytes(bad, false), Kind::Ifile, Some(1));
+    expect(&check_bytes(bad, false), FindingKind::Ifile, Some(1));
 }
 
 #[test]
@@ -669,7 +671,7 @@ fn a_damaged_summary_is_found() {
         let segment = sb.segment_of(sb.geometry.byte_of(addr)).unwrap();
         bytes[sb.segment_start(segment) as usize + 90] ^= 1;
         for data in [false, true] {
-            expect(&check_bytes(bytes.clone(), data), Kind::Summary, None);
+            expect(&check_bytes(bytes.clone(), data), FindingKind::Summary, None);
         }
     }
 }
@@ -702,20 +704,20 @@ fn a_summary_that_names_other_blocks_is_found() {
         offset += summary.header.total_bytes as usize;
     }
     let report = check_bytes(bytes, false);
-    expect(&report, Kind::Summary, Some(big));
+    expect(&report, FindingKind::Summary, Some(big));
 }
 
 #[test]
 fn a_volume_that_cannot_be_recovered_is_found() {
     let mut rich = Rich::new(&MkfsOptions::modern([1; 16]), SIZE);
     rich.w.op(Op::Sync);
-    let table = rich.w.volume.layout.ifile.d.borrow().ptrs[0].addr;
+    let table = rich.w.volume.layout.ifile.inode.d.borrow().ptrs[0].addr;
     let at = rich.w.volume.layout.sb.geometry.byte_of(table);
     let mut bytes = rich.w.crash().to_bytes();
     bytes[at as usize] ^= 1;
     let report = check_bytes(bytes, false);
-    assert_eq!(expect(&report, Kind::Recovery, None).severity, Severity::Fatal);
-    expect(&report, Kind::Ifile, Some(1));
+    assert_eq!(expect(&report, FindingKind::Recovery, None).severity, Severity::Fatal);
+    expect(&report, FindingKind::Ifile, Some(1));
 }
 
 /// An inode in the log may have any number; roll-forward must not make the map as long as it asks.
@@ -744,7 +746,7 @@ fn an_impossible_inode_in_the_log_is_refused() {
     let raw = Summary::new(old.header, old.entries, &crcs).encode(&sb);
     bytes[at..at + raw.len()].copy_from_slice(&raw);
     let report = check_bytes(bytes, false);
-    let finding = expect(&report, Kind::Recovery, None);
+    let finding = expect(&report, FindingKind::Recovery, None);
     assert!(finding.what.contains("impossible inode 2147483647"), "{report}");
 }
 

@@ -11,7 +11,7 @@ mod rich;
 use std::rc::Rc;
 
 use twin_disk::{Bytes, MemDisk};
-use twin_fs::{Cpu, Data, FileSystem, FsError, Ino, Op, Reply, Request, Settings, Volume};
+use twin_fs::{Cpu, Data, FsError, Ino, Op, Reply, Request, Settings, VolumeOf};
 use twin_model::generate::{Generator, WorkloadParams};
 use twin_rt::{ClockOnly, Rt};
 
@@ -22,7 +22,7 @@ use crate::{Lfs, LfsSettings, MkfsOptions};
 struct World {
     rt: Rt,
     disk: Rc<MemDisk>,
-    volume: Rc<Volume<Lfs>>,
+    volume: VolumeOf<Lfs>,
     next_id: u64,
 }
 

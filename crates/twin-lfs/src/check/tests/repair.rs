@@ -93,7 +93,7 @@ fn a_lost_map_is_made_again_from_the_log() {
     bytes = image;
     places.into_iter().for_each(|(at, len)| bytes[at..at + len].fill(0xa5));
     let (report, disk) = assert_repaired(&bytes);
-    assert!(report.has(Kind::Ifile), "{report}");
+    assert!(report.has(FindingKind::Ifile), "{report}");
     assert!(report.losses.iter().any(|loss| loss.what.contains("from the log")), "{report}");
     assert!(contents(&disk) == before, "files differ");
 }
@@ -103,7 +103,7 @@ fn files_of_a_lost_root_are_in_lost_and_found() {
     for options in profiles() {
         let rich = Rich::new(&options, SIZE);
         let root = rich.root();
-        let geometry = rich.w.volume.core.geometry.clone();
+        let geometry = rich.w.volume.core().geometry.clone();
         let disk = rich.w.close();
         let before = contents(&disk);
         let mut bytes = disk.to_bytes();
@@ -122,7 +122,7 @@ fn files_of_a_lost_root_are_in_lost_and_found() {
 fn rotten_data_stays_an_error_for_its_readers_if_data_is_looked_at() {
     let rich = Rich::new(&MkfsOptions::modern([1; 16]), SIZE);
     let ptr = rich.first_block(rich.big);
-    let geometry = rich.w.volume.core.geometry.clone();
+    let geometry = rich.w.volume.core().geometry.clone();
     let disk = rich.w.close();
     let before = contents(&disk);
     let mut bytes = disk.to_bytes();
@@ -130,7 +130,7 @@ fn rotten_data_stays_an_error_for_its_readers_if_data_is_looked_at() {
     let disk = Rc::new(MemDisk::from_bytes(bytes));
     assert!(repair_disk(Rc::clone(&disk), false).unwrap().is_clean());
     let report = repair_disk(Rc::clone(&disk), true).unwrap();
-    assert!(report.has(Kind::Data), "{report}");
+    assert!(report.has(FindingKind::Data), "{report}");
     // It is told of by the name that its owner knows it by.
     let lost = twin_fs::CheckReport::from(report.clone()).notes;
     assert!(lost.iter().any(|loss| loss.contains("(/big): bytes 0 to")), "{report}");
@@ -174,7 +174,7 @@ fn rotten_data_stays_an_error_for_its_readers_if_data_is_looked_at() {
 
 impl Rich {
     fn first_block(&self, ino: Ino) -> twin_fs::geometry::Ptr {
-        let (layout, core) = (&self.w.volume.layout, &self.w.volume.core);
+        let (layout, core) = (&self.w.volume.layout, self.w.volume.core());
         let inode = self.w.rt.block_on(layout.load_inode(core, ino)).unwrap().unwrap();
         inode.d.borrow().ptrs[0]
     }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
 use twin_disk::{BlockDevice, Bytes};
-use twin_fs::{Cpu, OpenVolume};
+use twin_fs::{Cpu, Volume};
 use twin_lab::{Config, remote};
 use twin_nfs::front::Front;
 use twin_nfs::rpc::{self, Caller};
@@ -72,12 +72,12 @@ fn disk(rt: &Rt, model: &str, platter: Option<Platter>, size: Option<u64>) -> Si
     disk.start()
 }
 
-fn server(volume: &OpenVolume) -> Rc<Server<OpenVolume>> {
+fn server(volume: &Volume) -> Rc<Server<Volume>> {
     let served = Served::of(volume, Keys::of(remote::KEY));
     Rc::new(Server::new([1; 16], vec![served], vec![remote::export(false)]))
 }
 
-async fn open(rt: &Rt, config: &Config, disk: &SimDisk) -> Result<OpenVolume, String> {
+async fn open(rt: &Rt, config: &Config, disk: &SimDisk) -> Result<Volume, String> {
     let device: Rc<dyn BlockDevice> = Rc::new(disk.clone());
     let settings = config.settings.clone().served();
     let opened = config.of_layout.open(rt, device, Cpu::none(), settings).await;
