@@ -9,15 +9,13 @@ use std::collections::BTreeMap;
 use std::collections::hash_map::Entry;
 
 use twin_cache::Lbn;
-use twin_fs::{FsError, HintedRun, Ino, PlacementHints, Result};
+use twin_fs::Ino;
 use twin_rt::FixedMap;
 
-use crate::ffs::Ffs;
-use crate::format::Superblock;
 use crate::space::Freed;
 
 /// The first fragments of the blocks of a file.
-type Places = BTreeMap<Lbn, u64>;
+pub(crate) type Places = BTreeMap<Lbn, u64>;
 
 /// A place that was claimed.
 #[derive(Clone, Copy, Debug)]
@@ -78,7 +76,9 @@ impl Hints {
         true
     }
 
-    fn note_file(&self, ino: Option<Ino>, places: Places) {
+    /// Notes where the blocks of a file go; without a number, those of the next file that no hint
+    /// covers.
+    pub(crate) fn note_file(&self, ino: Option<Ino>, places: Places) {
         *self.next.borrow_mut() = None;
         match ino {
             Some(ino) => drop(self.files.borrow_mut().insert(ino, places)),
@@ -86,7 +86,8 @@ impl Hints {
         }
     }
 
-    fn note_claims(&self, places: &[Freed]) {
+    /// Notes places that were claimed.
+    pub(crate) fn note_claims(&self, places: &[Freed]) {
         let claims =
             places.iter().map(|place| (place.addr, Claim { frags: place.frags, taken: 0 }));
         self.claims.borrow_mut().extend(claims);
@@ -94,7 +95,7 @@ impl Hints {
     }
 
     /// Forgets everything. Returns what was claimed and not handed out.
-    fn take_rest(&self) -> Vec<Freed> {
+    pub(crate) fn take_rest(&self) -> Vec<Freed> {
         self.files.take();
         self.next.take();
         self.is_active.set(false);
@@ -104,45 +105,5 @@ impl Hints {
             frags: frags - taken,
         };
         claims.map(rest).collect()
-    }
-}
-
-/// The blocks of a run: number in the file, first fragment, fragments.
-fn blocks<'a>(
-    sb: &'a Superblock,
-    run: &'a HintedRun,
-) -> impl Iterator<Item = (Lbn, u64, u32)> + use<'a> {
-    let (block, frag) = (u64::from(sb.geometry.block_size), u64::from(sb.geometry.frag_size));
-    (0..run.bytes.div_ceil(block)).map(move |nth| {
-        let bytes = block.min(run.bytes - nth * block);
-        let addr = (run.at + nth * block) / frag;
-        (run.lbn + nth as Lbn, addr, bytes.div_ceil(frag) as u32)
-    })
-}
-
-impl PlacementHints for Ffs {
-    fn claim(&self, runs: &[HintedRun]) -> Result<()> {
-        let mut space = self.alloc_mut();
-        let mut claimed = Vec::new();
-        for (_, addr, frags) in runs.iter().flat_map(|run| blocks(&self.sb, run)) {
-            if !space.claim(&self.sb, Freed { addr, frags }) {
-                claimed.into_iter().for_each(|place| space.give_back(&self.sb, place));
-                return Err(FsError::Invalid("a place that is to be held is not free"));
-            }
-            claimed.push(Freed { addr, frags });
-        }
-        self.hints.note_claims(&claimed);
-        Ok(())
-    }
-
-    fn assign(&self, ino: Option<Ino>, runs: &[HintedRun]) {
-        let blocks = runs.iter().flat_map(|run| blocks(&self.sb, run));
-        self.hints.note_file(ino, blocks.map(|(lbn, addr, _)| (lbn, addr)).collect());
-    }
-
-    fn end(&self) {
-        let rest = self.hints.take_rest();
-        let mut space = self.alloc_mut();
-        rest.into_iter().for_each(|place| space.give_back(&self.sb, place));
     }
 }

@@ -60,6 +60,7 @@ mod kind;
 mod layout;
 mod open;
 pub mod ordering;
+mod placement_hints;
 mod preference;
 mod realloc;
 mod replay;
