@@ -116,11 +116,12 @@ const ALONE: [&str; 2] = ["aged", "cleaning"];
 
 /// The scenarios of the night, and why they are not for every change: whether they pass depends on how
 /// fast the machine is meanwhile, or they are long.
-const NIGHT: [(&str, &str); 16] = [
+const NIGHT: [(&str, &str); 17] = [
     ("aged", "holds times against simulated ones, alone on the machine"),
     ("cleaning", "holds times against simulated ones, alone on the machine"),
     ("forecast", "holds what was foretold of a time against that time"),
     ("kernel", "holds what the kernel does in its time against a model of it"),
+    ("observers", "observes for two seconds work that has to end in them"),
     ("streams", "holds deadlines"),
     ("sync", "holds two seconds, and kills often"),
     ("flush", "holds the most that a policy may lose in a time"),
