@@ -29,7 +29,7 @@ fn explore(ordering: &str) -> Explored {
         let scenario = Scenario { ordering: ordering.into(), ..Scenario::clustered(seed) };
         all += passes("ffs", &scenario, |scenario| twin_proof::ffs_crash(scenario, &DEPTH));
     }
-    assert!(all.failures > 0 && all.states > 0, "{all:?}");
+    assert!(all.failures > 0, "{all:?}");
     let Explored { failures, second, rolled, worked, states, .. } = all;
     let line = format!(
         "power failures, FFS with {ordering} ordering, {count} seeds: {failures} distinct, {second} of \
@@ -43,6 +43,7 @@ fn explore(ordering: &str) -> Explored {
 #[test]
 fn a_journal_keeps_what_it_acknowledged() {
     let all = explore("journal");
+    assert!(all.states > 0, "{all:?}");
     assert!(!at_night() || all.failures >= 700 && all.states > 1000, "{all:?}");
 }
 
@@ -66,6 +67,7 @@ fn every_ordering_keeps_its_promise_under_every_flush_policy() {
 #[test]
 fn synchronous_metadata_is_there() {
     let all = explore("sync");
+    assert!(all.states > 0, "{all:?}");
     assert!(!at_night() || all.failures >= 700 && all.states > 1000, "{all:?}");
 }
 
