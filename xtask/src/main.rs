@@ -1,11 +1,11 @@
-//! The development tools of the project: `cargo xtask tidy`, `test`, `e2e`, `soak`, `golden`,
-//! `referee`.
+//! The development tools of the project: `cargo xtask tidy`, `rooms`, `test`, `e2e`, `nightly`.
 //!
 //! They use no crate of the project, so that they build in seconds and can check a tree that does
 //! not build.
 
 mod clock;
 mod e2e;
+mod nightly;
 mod processes;
 mod referee;
 mod rust;
@@ -23,48 +23,33 @@ use totals::Totals;
 const USAGE: &str = "\
 usage: cargo xtask COMMAND
 
-  tidy                      check the invariants that can be seen in the source
-  test [OPTIONS]            run all tests: tidy, format, lints, docs, cargo test, end to end
+  tidy [--write]            check the invariants that can be seen in the source; --write enters the
+                            drawing of the rooms and what is left of the words that are going
+  rooms                     draw the rooms: crates, and which of them each uses
+  test [OPTIONS]            all that a change must pass: tidy, format, lints, docs, tests, end to end
   e2e [OPTIONS] [NAME...]   run the mounted program under real work; all scenarios or those named
   e2e --list                list the scenarios
-  soak KIND [--seeds A..B] [--minutes N]
-                            run more seeds than the tests do, for ten minutes by default;
-                            a failure prints the command that repeats it. KIND is
-                              crash   power failures at every write of random runs
-                              full    volumes that are filled again and again
-                              faults  failing disks under clients at work
-                              images  damaged images, opened, walked and used
-                              ffs     power failures of clustered volumes
-                              ffs-reuse   clustered volumes short of space, failing in turn
-                              lfs-reuse   the same on the log
-                              ffs-images  damaged clustered volumes, used and repaired
-                              lfs-repair  damaged logs, repaired, and power failures in it
-                              ffs-repair  damaged FFS volumes, repaired, and power failures in it
-                              traces  damaged traces and flight logs, replayed
-  golden                    accept the present results of the simulator: rewrite the golden tables
-                            (give the reason in the commit)
-  referee                   plant wrong models behind the reproductions of the papers: each must be
-                            found by a counted check of each paper that it concerns
+  nightly [PART [ARGUMENTS]]
+                            what is too long for every change, or measures time: all or one part
 
 options of test and e2e:
-  --full          use the full sizes (about half an hour)
   --seed N        seed of random choices (default 1)
   --keep          keep images and logs
   --program PATH  test this twinfs, do not build it
   --loop          make volumes on loop devices instead of image files (as root)
   --mkfs WORDS    make volumes with these options, for example --layout ffs
+
 ";
 
 /// The task on the command line.
 #[derive(Debug, PartialEq, Eq)]
 enum Task {
-    Tidy,
+    Tidy { write: bool },
+    Rooms,
     Test(e2e::Options),
     EndToEnd(e2e::Options),
     List,
-    Soak(soak::Options),
-    Golden,
-    Referee,
+    Nightly(nightly::Options),
 }
 
 fn main() -> ExitCode {
@@ -79,15 +64,16 @@ fn main() -> ExitCode {
     let task = match parse(&words) {
         Ok(task) => task,
         Err(why) => {
-            eprint!("{why}\n\n{USAGE}");
+            eprint!("{why}\n\n{USAGE}{}", nightly::help());
             return ExitCode::from(2);
         }
     };
     match perform(task) {
-        Ok(totals) => {
+        Ok(Some(totals)) => {
             println!("\n{totals}");
             ExitCode::from(u8::from(totals.failed > 0))
         }
+        Ok(None) => ExitCode::SUCCESS,
         Err(error) => {
             eprintln!("xtask: {error}");
             ExitCode::FAILURE
@@ -95,69 +81,49 @@ fn main() -> ExitCode {
     }
 }
 
-fn perform(task: Task) -> Result<Totals, String> {
+/// Performs a task; `None` for tasks that test nothing.
+fn perform(task: Task) -> Result<Option<Totals>, String> {
     let root = tree::root();
     match task {
-        Task::Tidy => tree::Project::read(&root).map(|project| tidy::run(&project)),
-        Task::Test(options) => Ok(suite::run(&root, &options)),
-        Task::EndToEnd(options) => e2e::run(&root, &options),
-        Task::Soak(options) => soak::run(&root, &options),
-        Task::Golden => suite::golden(&root),
-        Task::Referee => referee::run(&root),
+        Task::Tidy { write: false } => {
+            tree::Project::read(&root).map(|project| Some(tidy::run(&project)))
+        }
+        Task::Tidy { write: true } => {
+            tidy::write(&root, &tree::Project::read(&root)?)?;
+            tree::Project::read(&root).map(|project| Some(tidy::run(&project)))
+        }
+        Task::Rooms => {
+            print!("{}", tidy::drawing(&tree::Project::read(&root)?));
+            Ok(None)
+        }
+        Task::Test(options) => Ok(Some(suite::run(&root, &options))),
+        Task::EndToEnd(options) => e2e::run(&root, &options).map(Some),
+        Task::Nightly(options) => nightly::run(&root, &options).map(Some),
         Task::List => {
             for scenario in e2e::SCENARIOS {
                 println!("{:<10} {}", scenario.name, scenario.about);
             }
-            Ok(Totals::default())
+            Ok(None)
         }
     }
 }
 
 fn parse(words: &[String]) -> Result<Task, String> {
-    let mut words = words.iter().map(String::as_str);
-    if words.clone().next() == Some("soak") {
-        let rest: Vec<&str> = words.skip(1).collect();
-        return soak::parse(&rest).map(Task::Soak);
-    }
-    let task = words.next().ok_or("say what to do")?;
-    let mut options = e2e::Options { seed: 1, ..e2e::Options::default() };
-    let mut list = false;
-    while let Some(word) = words.next() {
-        let mut value = || words.next().ok_or(format!("{word} needs a value"));
-        match word {
-            "--full" => options.full = true,
-            "--keep" => options.keep = true,
-            "--loop" => options.on_loop = true,
-            "--list" => list = true,
-            "--seed" => {
-                let text = value()?;
-                let seed = text.parse();
-                options.seed = seed.map_err(|_| format!("--seed {text}: must be a number"))?;
+    let (task, words) = words.split_first().ok_or("say what to do")?;
+    match (task.as_str(), words) {
+        ("tidy", []) => Ok(Task::Tidy { write: false }),
+        ("tidy", [write]) if write == "--write" => Ok(Task::Tidy { write: true }),
+        ("rooms", []) => Ok(Task::Rooms),
+        ("e2e", [list]) if list == "--list" => Ok(Task::List),
+        ("e2e", words) => e2e::parse(words, false).map(Task::EndToEnd),
+        ("test", words) => {
+            let options = e2e::parse(words, false)?;
+            match options.names.first() {
+                Some(name) => Err(format!("test {name}: is not understood")),
+                None => Ok(Task::Test(options)),
             }
-            "--program" => {
-                let path = std::path::absolute(value()?);
-                options.program = Some(path.map_err(|error| format!("--program: {error}"))?);
-            }
-            "--mkfs" => {
-                options.mkfs = value()?.split_whitespace().map(String::from).collect();
-            }
-            name if !name.starts_with('-') && task == "e2e" => options.names.push(name.into()),
-            other => return Err(format!("{other}: is not understood")),
         }
-    }
-    match (task, list) {
-        (plain @ ("tidy" | "golden" | "referee"), false)
-            if options == (e2e::Options { seed: 1, ..Default::default() }) =>
-        {
-            Ok(match plain {
-                "tidy" => Task::Tidy,
-                "golden" => Task::Golden,
-                _ => Task::Referee,
-            })
-        }
-        ("test", false) => Ok(Task::Test(options)),
-        ("e2e", false) => Ok(Task::EndToEnd(options)),
-        ("e2e", true) => Ok(Task::List),
+        ("nightly", words) => nightly::parse(words).map(Task::Nightly),
         _ => Err(format!("{task}: there is no such command, or not with these options")),
     }
 }
@@ -172,18 +138,13 @@ mod tests {
 
     #[test]
     fn commands_and_options_are_understood() {
-        assert_eq!(parsed("tidy"), Ok(Task::Tidy));
-        let options = e2e::Options {
-            names: vec!["git".into()],
-            full: true,
-            seed: 7,
-            ..e2e::Options::default()
-        };
-        assert_eq!(parsed("e2e --full git --seed 7"), Ok(Task::EndToEnd(options)));
+        assert_eq!(parsed("tidy"), Ok(Task::Tidy { write: false }));
+        assert_eq!(parsed("tidy --write"), Ok(Task::Tidy { write: true }));
+        assert_eq!(parsed("rooms"), Ok(Task::Rooms));
+        let options = e2e::Options { names: vec!["git".into()], seed: 7, ..Default::default() };
+        assert_eq!(parsed("e2e git --seed 7"), Ok(Task::EndToEnd(options)));
         assert_eq!(parsed("e2e --list"), Ok(Task::List));
-        assert_eq!(parsed("golden"), Ok(Task::Golden));
-        assert_eq!(parsed("referee"), Ok(Task::Referee));
-        assert!(matches!(parsed("soak full --minutes 2"), Ok(Task::Soak(_))));
+        assert!(matches!(parsed("nightly soak full --minutes 2"), Ok(Task::Nightly(_))));
         assert!(matches!(parsed("test --keep"), Ok(Task::Test(options)) if options.keep));
     }
 
@@ -194,8 +155,7 @@ mod tests {
             ("fly", "fly"),
             ("tidy --full", "tidy"),
             ("test git", "git"),
-            ("golden --full", "golden"),
-            ("soak the car", "the"),
+            ("nightly fly", "fly"),
             ("e2e --seed x", "x"),
             ("e2e --seed", "--seed"),
             ("e2e --fast", "--fast"),

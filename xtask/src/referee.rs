@@ -1,4 +1,4 @@
-//! `cargo xtask referee`: plants wrong models behind the reproductions of the papers, and fails
+//! `cargo xtask nightly referee`: plants wrong models behind the reproductions of the papers, and fails
 //! unless each is found.
 //!
 //! Contract: `twinfs reproduce --wrong` runs the claims with the right model and then with each

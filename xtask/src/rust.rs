@@ -37,6 +37,8 @@ pub(crate) struct Path {
     pub(crate) segments: Vec<String>,
     /// Whether it is a leaf of a `use`: everything below it can then be named without the path.
     pub(crate) imported: bool,
+    /// Whether it is passed on: a leaf of a `pub use`, of whatever visibility.
+    pub(crate) reexported: bool,
     pub(crate) line: usize,
     pub(crate) in_test: bool,
 }
@@ -96,7 +98,12 @@ impl Rust {
         let mut at = 0;
         while at < self.tokens.len() {
             if self.at(at).is("use") {
+                let (first, public) = (paths.len(), self.is_public(at));
                 at = self.use_tree(at + 1, &[], &mut paths);
+                paths[first..].iter_mut().for_each(|path| path.reexported = public);
+            } else if self.at(at).is("mod") {
+                // A declaration names nothing that is used.
+                at += 2;
             } else if self.at(at).ident().is_some() {
                 at = self.plain_path(at, &mut paths);
             } else {
@@ -104,6 +111,16 @@ impl Rust {
             }
         }
         paths
+    }
+
+    /// Whether the item that begins at an index has a visibility before it: `pub` or `pub(crate)`.
+    fn is_public(&self, item: usize) -> bool {
+        match self.tokens[..item].last().map(|token| &token.kind) {
+            Some(Kind::Close(')')) => {
+                self.tokens[..item].iter().rev().nth(3).is_some_and(|t| t.is("pub"))
+            }
+            _ => self.tokens[..item].last().is_some_and(|token| token.is("pub")),
+        }
     }
 
     fn plain_path(&self, start: usize, paths: &mut Vec<Path>) -> usize {
@@ -152,7 +169,7 @@ impl Rust {
 
     fn path(&self, segments: Vec<String>, imported: bool, at: usize) -> Path {
         let token = self.at(at);
-        Path { segments, imported, line: token.line, in_test: token.in_test }
+        Path { segments, imported, reexported: false, line: token.line, in_test: token.in_test }
     }
 
     /// All functions that have a body; closures are part of the function that contains them.

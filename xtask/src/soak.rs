@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: seeded campaigns that run as long as requested, two processes at a time.
+//! `cargo xtask nightly soak`: seeded campaigns that run as long as requested, two processes at a time.
 //!
 //! Contract: every seed is a run of its own in the example `campaign` of twin-proof (or `traces` of
 //! twin-lab), which prints one line for it. A run that fails, panics or does not end is reported
@@ -65,23 +65,40 @@ const FIRST: u64 = 1_000_000;
 /// Number of concurrent processes.
 const WORKERS: u64 = 2;
 
+/// Minutes of a campaign without a limit: of one that was named, and of each when all are run.
+const MINUTES: (u64, u64) = (10, 2);
+
 /// The options of a campaign.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Options {
-    pub(crate) kind: String,
-    pub(crate) seeds: Option<Range<u64>>,
-    pub(crate) minutes: Option<u64>,
+struct Options {
+    kind: String,
+    seeds: Option<Range<u64>>,
+    minutes: Option<u64>,
 }
 
-/// Parses the words after `soak`.
-pub(crate) fn parse(words: &[&str]) -> Result<Options, String> {
-    let mut words = words.iter();
-    let kind = words.next().ok_or("soak what?")?.to_string();
+/// Runs the campaign that is named first, or all of them, with the options behind it.
+pub(crate) fn night(root: &Path, words: &[String]) -> Result<Totals, String> {
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    if let Some(kind) = words.first().filter(|word| !word.starts_with('-')) {
+        return run(root, &parse(kind, &words[1..], MINUTES.0)?);
+    }
+    let all = KINDS.iter().map(|(kind, ..)| parse(kind, &words, MINUTES.1));
+    let all: Vec<Options> = all.collect::<Result<_, _>>()?;
+    let mut totals = Totals::default();
+    for options in &all {
+        totals += run(root, options)?;
+    }
+    Ok(totals)
+}
+
+/// Parses a campaign and the words behind it; without seeds and minutes it takes `minutes`.
+fn parse(kind: &str, words: &[&str], minutes: u64) -> Result<Options, String> {
     if !KINDS.iter().any(|(name, ..)| *name == kind) {
         let names: Vec<&str> = KINDS.iter().map(|(name, ..)| *name).collect();
         return Err(format!("soak {kind}: must be one of {}", names.join(", ")));
     }
-    let mut options = Options { kind, seeds: None, minutes: None };
+    let mut options = Options { kind: kind.into(), seeds: None, minutes: None };
+    let mut words = words.iter();
     while let Some(word) = words.next() {
         let value = words.next().ok_or(format!("{word} needs a value"))?;
         let number = |text: &str| {
@@ -96,17 +113,16 @@ pub(crate) fn parse(words: &[&str]) -> Result<Options, String> {
             other => return Err(format!("{other}: is not understood")),
         }
     }
+    if options.seeds.is_none() {
+        options.minutes.get_or_insert(minutes);
+    }
     Ok(options)
 }
 
 /// Runs a campaign and counts its seeds.
-pub(crate) fn run(root: &Path, options: &Options) -> Result<Totals, String> {
+fn run(root: &Path, options: &Options) -> Result<Totals, String> {
     let program = build(root, &options.kind)?;
-    // Without any limit: ten minutes.
-    let minutes = match (&options.seeds, options.minutes) {
-        (None, None) => Some(10),
-        (_, minutes) => minutes,
-    };
+    let minutes = options.minutes;
     let seeds = options.seeds.clone().unwrap_or(FIRST..u64::MAX);
     let watch = Stopwatch::start();
     let over = || minutes.is_some_and(|m| watch.seconds() >= m as f64 * 60.0);
@@ -149,7 +165,7 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Totals, String> {
 }
 
 fn seed_again(kind: &str, seed: u64) -> String {
-    format!("cargo xtask soak {kind} --seeds {seed}..{}", seed + 1)
+    format!("cargo xtask nightly soak {kind} --seeds {seed}..{}", seed + 1)
 }
 
 /// Builds the program once and returns its path.
@@ -220,15 +236,15 @@ mod tests {
     #[test]
     fn campaigns_and_their_bounds_are_understood() {
         let expected = Options { kind: "crash".into(), seeds: Some(5..9), minutes: Some(3) };
-        assert_eq!(parse(&["crash", "--seeds", "5..9", "--minutes", "3"]), Ok(expected));
-        for (words, what) in [
-            (&["sleep"][..], "sleep"),
-            (&[][..], "what"),
-            (&["full", "--seeds", "5"][..], "A..B"),
-            (&["full", "--minutes"][..], "--minutes"),
-            (&["full", "--hours", "1"][..], "--hours"),
+        assert_eq!(parse("crash", &["--seeds", "5..9", "--minutes", "3"], 7), Ok(expected));
+        assert_eq!(parse("crash", &[], 7).map(|options| options.minutes), Ok(Some(7)));
+        for (kind, words, what) in [
+            ("sleep", &[][..], "sleep"),
+            ("full", &["--seeds", "5"][..], "A..B"),
+            ("full", &["--minutes"][..], "--minutes"),
+            ("full", &["--hours", "1"][..], "--hours"),
         ] {
-            assert!(parse(words).unwrap_err().contains(what), "{words:?}");
+            assert!(parse(kind, words, 7).unwrap_err().contains(what), "{words:?}");
         }
     }
 

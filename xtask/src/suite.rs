@@ -1,12 +1,14 @@
-//! `cargo xtask test`: all tests, and one line with the result of each step.
+//! `cargo xtask test`: what a change must pass, and one line with the result of each step.
 //!
-//! Steps run one after the other, except for lints and documentation: these are built beside the
-//! end-to-end scenarios, which leave processors idle while they wait for devices and go first where
-//! both want one. They report when the scenarios have ended. Last come the scenarios that need the
-//! machine for themselves.
+//! Contract: everything is compiled once. The tests, the program of the end-to-end scenarios and the lints
+//! come from one build with one profile (`quick`) and one set of features; clippy is the compiler of it, so
+//! that a lint is an error of the build ([`linted`]). What users get, built for release, is tested by night
+//! ([`crate::nightly`]), with the campaigns at their full length. The documentation is built beside the
+//! end-to-end scenarios, which leave processors idle while they wait for devices and go first where both
+//! want one.
 
 use std::io::{BufRead, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -19,7 +21,15 @@ use crate::totals::Totals;
 use crate::{e2e, processes, tidy, tree};
 
 /// Time limit for the tests of all crates, compiling included. They normally take a tenth of it.
-const LIMIT: Duration = Duration::from_secs(40 * 60);
+const LIMIT: Duration = Duration::from_secs(60 * 60);
+/// The same by night.
+const NIGHT_LIMIT: Duration = Duration::from_secs(4 * 60 * 60);
+
+/// The profile of everything that is compiled by day.
+const PROFILE: &str = "quick";
+
+/// The variable that makes campaigns go through all of their seeds.
+const NIGHT: &str = "TWINFS_NIGHT";
 
 /// The fault campaign: a build of its own, since no other may have faults in it.
 const PLANTED: [&str; 14] = [
@@ -42,17 +52,16 @@ const PLANTED: [&str; 14] = [
 /// Scenarios on the clustered layout: title, metadata ordering, scenarios. Scenarios that
 /// depend on the ordering run with each ordering; the others run once.
 const CLUSTERED: [(&str, &str, &[&str]); 3] = [
-    (
-        "FFS",
-        "journal",
-        &["git", "sqlite", "flight", "fsx", "pjdfstest", "user", "kill9", "rewrite", "build"],
-    ),
-    ("FFS, sync", "sync", &["git", "sqlite", "kill9", "rewrite"]),
-    ("FFS, async", "async", &["git", "sqlite", "rewrite"]),
+    ("FFS", "journal", &["git", "sqlite", "flight", "user", "kill9", "rewrite"]),
+    ("FFS, sync", "sync", &["sqlite", "kill9", "rewrite"]),
+    ("FFS, async", "async", &["sqlite", "rewrite"]),
 ];
 
 /// Scenarios for every other layout that is registered.
-const ANY_LAYOUT: &[&str] = &["git", "sqlite", "flight", "fsx", "pjdfstest", "user", "build"];
+const ANY_LAYOUT: &[&str] = &["git", "sqlite", "flight", "user"];
+
+/// Scenarios that run with every layout and ordering by night, besides.
+const BY_NIGHT: &[&str] = &["fsx", "pjdfstest", "build"];
 
 fn of_layout(options: &e2e::Options, title: &str, words: &[&str], names: &[&str]) -> e2e::Part {
     let [names, mkfs] = [names, words].map(|all| all.iter().map(|&s| s.into()).collect());
@@ -80,34 +89,27 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
         step("tidy", || tree::Project::read(root).map(|project| tidy::run(&project))),
         step("format", || passes(cargo(root, &["fmt", "--all", "--check"]))),
         step("unit and integration tests", || {
-            let test = ["test", "--release", "--workspace", "--locked", "--no-fail-fast"];
-            counted(&mut cargo(root, &test), LIMIT, |line| println!("{line}"))
-        }),
-        step("planted faults", || {
-            counted(&mut cargo(root, &PLANTED), LIMIT, |line| println!("{line}"))
+            let test = ["test", "--profile", PROFILE, "--workspace", "--locked", "--no-fail-fast"];
+            counted(&mut linted(cargo(root, &test)), LIMIT, |line| println!("{line}"))
         }),
     ];
-    // Before the lints hold cargo's lock.
-    let program = options.program.clone().map_or_else(|| e2e::build(root), Ok);
+    // The tests have built it already.
+    let program = options.program.clone().map_or_else(|| program(root), Ok);
     let parts = program.and_then(|program| {
         parts(root, &e2e::Options { program: Some(program), ..options.clone() })
     });
-    let beside = thread::scope(|scope| {
-        let beside = scope.spawn(|| beside(root));
-        done.push(step("end to end", || e2e::run_together(root, parts.as_ref()?)));
-        beside.join()
+    let docs = thread::scope(|scope| {
+        let docs = scope.spawn(|| docs(root));
+        done.push(step("end to end", || e2e::run_parts(root, parts.as_ref()?)));
+        docs.join()
     });
-    match beside {
-        Ok(beside) => done.extend(beside.map(|(said, step)| {
+    match docs {
+        Ok((said, step)) => {
             println!("\n==== {}\n{said}", step.name);
-            step
-        })),
-        Err(_) => done.push(step("lints", || Err("their thread panicked".into()))),
+            done.push(step);
+        }
+        Err(_) => done.push(step("docs", || Err("their thread panicked".into()))),
     }
-    if let Ok(parts) = &parts {
-        done.push(step("end to end, alone", || e2e::run_alone(root, parts)));
-    }
-
     println!("\n==== summary");
     let mut all = Totals::default();
     for Done { name, totals, seconds } in &done {
@@ -122,32 +124,81 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
 fn parts(root: &Path, options: &e2e::Options) -> Result<Vec<e2e::Part>, String> {
     let mut parts = vec![e2e::Part { title: String::new(), options: options.clone() }];
     if options.mkfs.is_empty() {
+        let night = if options.full { BY_NIGHT } else { &[] };
         for (title, ordering, names) in CLUSTERED {
             let words = ["--layout", "ffs", "--ordering", ordering];
-            parts.push(of_layout(options, title, &words, names));
+            parts.push(of_layout(options, title, &words, &[names, night].concat()));
         }
         for layout in other_layouts(root)? {
-            parts.push(of_layout(options, &layout, &["--layout", &layout], ANY_LAYOUT));
+            let words = ["--layout", layout.as_str()];
+            parts.push(of_layout(options, &layout, &words, &[ANY_LAYOUT, night].concat()));
         }
     }
     Ok(parts)
 }
 
-/// What is built beside the scenarios: lints and documentation. Returns what each said, and its result.
-fn beside(root: &Path) -> [(String, Done); 2] {
-    let lints = [
-        &["clippy", "--release", "--workspace", "--all-targets", "--locked", "--quiet"][..],
-        &["--", "-D", "warnings"],
+/// The end-to-end scenarios by night: those that were named, or all, on all layouts.
+pub(crate) fn long_scenarios(root: &Path, options: &e2e::Options) -> Result<Totals, String> {
+    if !options.names.is_empty() {
+        return e2e::run(root, options);
+    }
+    let program = options.program.clone().map_or_else(|| e2e::build(root), Ok)?;
+    let options = e2e::Options { program: Some(program), ..options.clone() };
+    e2e::run_parts(root, &parts(root, &options)?)
+}
+
+/// Builds the documentation. Returns what was said, and the result.
+fn docs(root: &Path) -> (String, Done) {
+    let docs = [
+        "doc",
+        "--profile",
+        PROFILE,
+        "--workspace",
+        "--no-deps",
+        "--keep-going",
+        "--locked",
+        "--quiet",
     ];
-    let docs =
-        ["doc", "--release", "--workspace", "--no-deps", "--keep-going", "--locked", "--quiet"];
-    let mut documents = behind(cargo(root, &docs));
-    documents.env("RUSTDOCFLAGS", "-D warnings");
-    [("lints", behind(cargo(root, &lints.concat()))), ("docs", documents)].map(|(name, command)| {
-        let watch = Stopwatch::start();
-        let (said, passed) = heard(command);
-        (said, Done { name, totals: Totals::one(passed), seconds: watch.seconds() })
-    })
+    let mut command = behind(cargo(root, &docs));
+    command.env("RUSTDOCFLAGS", "-D warnings");
+    let watch = Stopwatch::start();
+    let (said, passed) = heard(command);
+    (said, Done { name: "docs", totals: Totals::one(passed), seconds: watch.seconds() })
+}
+
+/// The program as the tests have built it, for its integration tests. To ask cargo for it would build what
+/// it uses with other features once more.
+fn program(root: &Path) -> Result<PathBuf, String> {
+    let program = e2e::tools::target_dir(root).join(PROFILE).join("twinfs");
+    if program.exists() { Ok(program) } else { Err("the tests have built no program".into()) }
+}
+
+/// The tests of all crates at their full length, on what users get, and those that are only for the night.
+pub(crate) fn long_tests(root: &Path) -> Result<Totals, String> {
+    // By day what the tests link is linted, which leaves benchmarks out.
+    let lints = ["clippy", "--release", "--workspace", "--all-targets", "--locked", "--quiet"];
+    let mut totals = passes(cargo(root, &[&lints[..], &["--", "-D", "warnings"]].concat()))?;
+    let test = ["test", "--release", "--workspace", "--locked", "--no-fail-fast"];
+    for words in [&[][..], &["--lib", "--bins", "--tests", "--", "--ignored", "by_night::"]] {
+        let mut command = cargo(root, &[&test[..], words].concat());
+        command.env(NIGHT, "1");
+        totals += counted(&mut command, NIGHT_LIMIT, |line| println!("{line}"))?;
+    }
+    Ok(totals)
+}
+
+/// The fault campaign: each planted fault is found.
+pub(crate) fn planted(root: &Path) -> Result<Totals, String> {
+    counted(&mut cargo(root, &PLANTED), NIGHT_LIMIT, |line| println!("{line}"))
+}
+
+/// A command of cargo whose compiler is clippy, for the crates of the workspace: each is compiled and linted
+/// in one go, where `cargo clippy` would read all of them a second time. What it warns of is an error.
+fn linted(mut command: Command) -> Command {
+    // The form in which `cargo clippy` hands its arguments on.
+    let warnings = ["-D", "warnings"].map(|word| format!("{word}__CLIPPY_HACKERY__"));
+    command.env("RUSTC_WORKSPACE_WRAPPER", "clippy-driver").env("CLIPPY_ARGS", warnings.concat());
+    command
 }
 
 /// Announces a step and runs it.
@@ -161,11 +212,13 @@ fn step(name: &'static str, work: impl FnOnce() -> Result<Totals, String>) -> Do
     Done { name, totals, seconds: watch.seconds() }
 }
 
-/// Writes the golden tables anew: runs their tests in the mode that accepts the current results.
-pub(crate) fn golden(root: &Path) -> Result<Totals, String> {
+/// Compares the golden tables with what the simulator gives; with `accept`, writes them anew.
+pub(crate) fn golden(root: &Path, accept: bool) -> Result<Totals, String> {
     let test = ["test", "--release", "--locked", "-p", "twin-lab", "-p", "twin-papers", "golden"];
     let mut command = cargo(root, &test);
-    command.env("TWINFS_BLESS", "1");
+    if accept {
+        command.env("TWINFS_BLESS", "1");
+    }
     counted(&mut command, LIMIT, |line| println!("{line}"))
 }
 
@@ -180,12 +233,13 @@ fn behind(command: Command) -> Command {
     let mut nice = Command::new("nice");
     nice.args(["-n", "10"]).arg(command.get_program()).args(command.get_args());
     nice.current_dir(command.get_current_dir().unwrap_or(Path::new(".")));
+    nice.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
     nice
 }
 
 /// Runs a command; the test passes if its exit status is success.
-fn passes(mut command: impl std::borrow::BorrowMut<Command>) -> Result<Totals, String> {
-    let status = command.borrow_mut().status().map_err(|error| format!("cargo: {error}"))?;
+pub(crate) fn passes(mut command: Command) -> Result<Totals, String> {
+    let status = command.status().map_err(|error| format!("cargo: {error}"))?;
     Ok(Totals::one(status.success()))
 }
 
@@ -277,7 +331,7 @@ mod tests {
     fn what_does_not_end_is_ended_and_fails() {
         let mut said = String::new();
         let mut sleeper = shell(&format!("{LINE}; sleep 100"));
-        let totals = counted(&mut sleeper, Duration::from_secs(1), |line| said = line.into());
+        let totals = counted(&mut sleeper, Duration::from_secs(10), |line| said = line.into());
         let totals = totals.unwrap();
         assert_eq!((totals.passed, totals.failed), (2, 1));
         assert!(said.contains("did not end"), "{said}");

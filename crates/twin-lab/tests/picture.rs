@@ -55,7 +55,7 @@ fn picture(page: &str) -> String {
     out + "</svg>\n"
 }
 
-/// To draw it anew, run the tests with TWINFS_BLESS=1 (`cargo xtask golden`).
+/// To draw it anew, run the tests with TWINFS_BLESS=1 (`cargo xtask nightly golden --accept`).
 #[test]
 fn the_golden_picture_of_the_readme_is_what_a_run_draws() {
     let workload = Workload::Generated(WORKLOAD.into(), 1);

@@ -245,11 +245,18 @@ fn every_layout_is_sound_after_power_failures_and_has_what_was_synced_and_left_a
             continue;
         }
         let (mut found, mut synced) = (0, 0);
-        for seed in asked.map_or(SEEDS, |seed: u64| seed..=seed) {
+        // A part of the seeds at every change, all of them by night.
+        let at_night = std::env::var_os("TWINFS_NIGHT").is_some();
+        let one_in = if at_night { 1 } else { 5 };
+        for seed in asked.map_or(SEEDS, |seed: u64| seed..=seed).step_by(one_in) {
             let (more, most) = PowerFailureRun { layout, seed }.run();
             (found, synced) = (found + more, synced + most);
         }
         println!("{}: {found} findings were repaired, {synced} files were synced", layout.name());
-        assert!(asked.is_some() || synced > 40, "{}: the client did too little", layout.name());
+        assert!(
+            asked.is_some() || synced > 40 / one_in as u64,
+            "{}: the client did too little",
+            layout.name()
+        );
     }
 }

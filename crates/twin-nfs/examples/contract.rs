@@ -1,5 +1,5 @@
 //! The long exploration of the write contract: `contract nfs A..B` runs a thousand seeds for each
-//! number (`cargo xtask soak nfs` does it), `contract one SEED` a single one.
+//! number (`cargo xtask nightly soak nfs` does it), `contract one SEED` a single one.
 
 #[path = "../tests/contract/client.rs"]
 mod client;

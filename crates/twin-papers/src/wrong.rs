@@ -1,7 +1,7 @@
 //! Models that are wrong on purpose: negative controls of the checks.
 //!
 //! Contract: for each wrong model and each paper that it concerns, at least one counted check that
-//! holds with the right model does not hold with the wrong one. `cargo xtask referee` runs them all
+//! holds with the right model does not hold with the wrong one. `cargo xtask nightly referee` runs them all
 //! and fails otherwise.
 
 use twin_trace::nfs::Pauses;

@@ -28,7 +28,7 @@ fn the_table_of_1994_comes_out() {
     assert!(csv.starts_with("file_kb,read_efs,read_lfs,write_a_efs,write_a_lfs"));
 }
 
-/// The tallies of all papers; a run takes minutes, so `cargo xtask referee` compares them with those
+/// The tallies of all papers; a run takes minutes, so `cargo xtask nightly referee` compares them with those
 /// of a run, and this test with those of docs/status.md.
 fn tallies() -> String {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/golden/tally.txt");

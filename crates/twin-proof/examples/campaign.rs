@@ -97,6 +97,7 @@ fn main() -> Result<(), String> {
                 Ok(words) => println!("seed {}: {words}", scenario.seed),
                 Err(failure) => {
                     failed += 1;
+                    let failure = twin_proof::shrunk(failure, run);
                     println!("seed {} FAILED: {failure}\n", scenario.seed);
                 }
             }

@@ -1,5 +1,5 @@
 //! Damages traces and flight logs by seed and uses them: `traces traces 1..100`, where each seed
-//! stands for a hundred of both. `cargo xtask soak traces` calls it.
+//! stands for a hundred of both. `cargo xtask nightly soak traces` calls it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

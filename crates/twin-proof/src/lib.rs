@@ -17,11 +17,13 @@
 //! - [`failing`]: disks that fail under clients at work.
 //! - [`ending`]: every wait ends, on full volumes and failing disks, unmounting included.
 //! - [`damage`]: damaged images, opened and used.
+//! - [`passes`], [`seeds`]: how tests go through them, and how a failure is made small.
 //! - [`nfs`]: the write contract of the NFS server: clients, network, server and disk, all failing.
 //!
 //! Start at [`run`]. The example `campaign` runs scenarios from the command line.
 
 mod birth;
+mod campaign;
 mod contents;
 mod crash;
 mod damage;
@@ -54,6 +56,7 @@ use twin_model::{Dump, ModelFs};
 use twin_rt::{EventDigest, Order, SECS, Time};
 
 pub use birth::crash_birth;
+pub use campaign::{at_night, passes, seeds, shrunk};
 pub use crash::{Depth, Explored, crash};
 pub use damage::{Damaged, damage};
 pub use drive::{Ack, Applied, Journal, Replied, drive};

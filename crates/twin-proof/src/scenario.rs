@@ -587,8 +587,11 @@ fn ffs_planted_name(planted: twin_ffs::PlantedFault) -> &'static str {
 
 impl fmt::Display for Scenario {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let fields = self.fields();
-        let pairs: Vec<String> = fields.iter().map(|(k, v)| format!("{k}={v}")).collect();
+        // What is as in `Scenario::new` reads so when it is missing; that has another seed.
+        let usual = Scenario::new(self.seed.wrapping_add(1)).fields();
+        let fields = self.fields().into_iter().zip(usual);
+        let told = fields.filter(|(field, usual)| field != usual);
+        let pairs: Vec<String> = told.map(|((k, v), _)| format!("{k}={v}")).collect();
         f.write_str(&pairs.join(","))
     }
 }

@@ -1,13 +1,15 @@
-//! Clustered volumes: power failures by the thousand under every metadata ordering, damaged images,
-//! and, in builds of the fault campaign, faults planted on purpose, which must be found.
+//! Clustered volumes: power failures under every metadata ordering, by the thousand by night, damaged
+//! images, and, in builds of the fault campaign, faults planted on purpose, which must be found.
 //!
-//! A failure prints the command that repeats it. `cargo xtask soak ffs` goes on where these end.
+//! A failure prints the command that repeats it. `cargo xtask nightly soak ffs` goes on where these end.
 
 use std::io::Write as _;
 
 use twin_ffs::Ffs;
 use twin_lfs::Lfs;
-use twin_proof::{Damaged, Depth, Explored, Reused, Scenario, States, Subject};
+use twin_proof::{
+    Damaged, Depth, Explored, Reused, Scenario, States, Subject, at_night, passes, seeds,
+};
 
 /// A restart here is a replay or a repair, a check, and an open volume: fewer of each run, of
 /// more runs.
@@ -19,21 +21,20 @@ const DEEPER: Depth =
     Depth { most: 300, points: 60, work_every: 20, interrupt_every: 60, ..Depth::DEFAULT };
 
 /// Explores scenarios of one ordering, and says past the harness what it came to.
-fn explore(ordering: &str, seeds: std::ops::Range<u64>) -> Explored {
+fn explore(ordering: &str) -> Explored {
     let mut all = Explored::default();
-    for seed in seeds.clone() {
+    let seeds = seeds(1..13, 6);
+    let count = seeds.clone().count();
+    for seed in seeds {
         let scenario = Scenario { ordering: ordering.into(), ..Scenario::clustered(seed) };
-        match twin_proof::ffs_crash(&scenario, &DEPTH) {
-            Ok(explored) => all += explored,
-            Err(failure) => panic!("{ordering}, seed {seed}: {failure}"),
-        }
+        all += passes("ffs", &scenario, |scenario| twin_proof::ffs_crash(scenario, &DEPTH));
     }
+    assert!(all.failures > 0, "{all:?}");
     let Explored { failures, second, rolled, worked, states, .. } = all;
     let line = format!(
-        "power failures, FFS with {ordering} ordering, {} seeds: {failures} distinct, {second} of \
+        "power failures, FFS with {ordering} ordering, {count} seeds: {failures} distinct, {second} of \
          them in a recovery; {rolled} replayed or repaired, {worked} worked on; {states} promised \
-         names and blocks found\n",
-        seeds.end - seeds.start
+         names and blocks found\n"
     );
     let _ = std::io::stderr().write_all(line.as_bytes());
     all
@@ -41,31 +42,33 @@ fn explore(ordering: &str, seeds: std::ops::Range<u64>) -> Explored {
 
 #[test]
 fn a_journal_keeps_what_it_acknowledged() {
-    let all = explore("journal", 1..13);
-    assert!(all.failures >= 700 && all.states > 1000, "{all:?}");
+    let all = explore("journal");
+    assert!(all.states > 0, "{all:?}");
+    assert!(!at_night() || all.failures >= 700 && all.states > 1000, "{all:?}");
 }
 
 #[test]
 fn every_ordering_keeps_its_promise_under_every_flush_policy() {
     let depth = Depth { most: 40, points: 20, ..DEPTH };
     for (seed, entry) in (40..).zip(&twin_cache::flush::REGISTRY) {
-        for ordering in twin_ffs::ordering::REGISTRY.names() {
+        let orderings = twin_ffs::ordering::REGISTRY.names().enumerate();
+        // Every policy with one of the orderings, in turn; by night with each.
+        let takes_part = |turn: usize| at_night() || seed as usize % 3 == turn % 3;
+        for (_, ordering) in orderings.filter(|(turn, _)| takes_part(*turn)) {
             let (flush, needer) = (entry.name.into(), seed % 2 == 0);
             let ordering = ordering.into();
             let scenario = Scenario::clustered(seed);
             let scenario = Scenario { flush, needer, ordering, nvram: 64 << 10, ..scenario };
-            let explored = twin_proof::ffs_crash(&scenario, &depth);
-            if let Err(failure) = explored {
-                panic!("{}: {failure}", entry.name);
-            }
+            passes("ffs", &scenario, |scenario| twin_proof::ffs_crash(scenario, &depth));
         }
     }
 }
 
 #[test]
 fn synchronous_metadata_is_there() {
-    let all = explore("sync", 1..13);
-    assert!(all.failures >= 700 && all.states > 1000, "{all:?}");
+    let all = explore("sync");
+    assert!(all.states > 0, "{all:?}");
+    assert!(!at_night() || all.failures >= 700 && all.states > 1000, "{all:?}");
 }
 
 /// A directory grew for the name of a new directory, and its inode was written for its new link
@@ -73,33 +76,29 @@ fn synchronous_metadata_is_there() {
 #[test]
 fn a_directory_that_grows_for_a_directory_leads_to_no_block_that_is_not_there() {
     let scenario = Scenario { ordering: "sync".into(), ..Scenario::clustered(5) };
-    if let Err(failure) = twin_proof::ffs_crash(&scenario, &DEEPER) {
-        panic!("{failure}");
-    }
+    passes("ffs", &scenario, |scenario| twin_proof::ffs_crash(scenario, &DEEPER));
 }
 
 /// An inode left memory while the transaction with its last change was on its way, came back, and
 /// an fsync of it found nothing to wait for.
 #[test]
 fn fsync_of_an_inode_that_came_back_waits_for_the_transaction_that_has_it() {
-    if let Err(failure) = twin_proof::ffs_crash(&Scenario::clustered(33), &DEEPER) {
-        panic!("{failure}");
-    }
+    let scenario = Scenario::clustered(33);
+    passes("ffs", &scenario, |scenario| twin_proof::ffs_crash(scenario, &DEEPER));
 }
 
 /// The reply to a link had attributes that another client had changed while the name was written.
 #[test]
 fn a_link_is_answered_with_the_attributes_of_its_own_step() {
     let few = Depth { most: 1, points: 1, ..DEEPER };
-    if let Err(failure) = twin_proof::ffs_crash(&Scenario::clustered(37), &few) {
-        panic!("{failure}");
-    }
+    let scenario = Scenario::clustered(37);
+    passes("ffs", &scenario, |scenario| twin_proof::ffs_crash(scenario, &few));
 }
 
 #[test]
 fn asynchronous_volumes_are_sound_and_keep_what_was_synced() {
-    let all = explore("async", 1..13);
-    assert!(all.failures >= 700 && all.states > 100, "{all:?}");
+    let all = explore("async");
+    assert!(!at_night() || all.failures >= 700 && all.states > 100, "{all:?}");
 }
 
 /// What a repair found without a name it named in no order on a volume with ordering async: a second
@@ -108,26 +107,22 @@ fn asynchronous_volumes_are_sound_and_keep_what_was_synced() {
 #[test]
 fn a_power_failure_while_a_repair_names_files_costs_no_names() {
     let scenario = Scenario { ordering: "async".into(), ..Scenario::clustered(10) };
-    if let Err(failure) = twin_proof::ffs_crash(&scenario, &DEEPER) {
-        panic!("{failure}");
-    }
+    passes("ffs", &scenario, |scenario| twin_proof::ffs_crash(scenario, &DEEPER));
 }
 
 /// Rounds on one volume, each ended by a power failure, a kill or closing.
 const ROUNDS: u64 = 12;
 
 /// Seven clients where space is in use again at once.
-fn reuse<L: Subject>(what: &str, ordering: &str, seeds: std::ops::Range<u64>) -> Reused {
+fn reuse<L: Subject>(what: &str, ordering: &str, seeds: impl Iterator<Item = u64>) -> Reused {
     let mut all = Reused::default();
-    for seed in seeds.clone() {
+    for seed in seeds {
         let scenario = Scenario { ordering: ordering.into(), ..Scenario::reusing(seed) };
-        match twin_proof::reuse::<L>(&scenario, ROUNDS) {
-            Ok(reused) => all += reused,
-            Err(failure) => panic!("{what}, seed {seed}: {failure}"),
-        }
+        all += passes(L::REUSE, &scenario, |scenario| twin_proof::reuse::<L>(scenario, ROUNDS));
     }
-    let line = format!("space in use again, {what}, seeds {seeds:?}: {all:?}\n");
+    let line = format!("space in use again, {what}: {all:?}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
+    assert!(all.fsynced > 0, "{all:?}");
     all
 }
 
@@ -135,49 +130,49 @@ fn reuse<L: Subject>(what: &str, ordering: &str, seeds: std::ops::Range<u64>) ->
 /// had them was on its way to the journal, and were not revoked.
 #[test]
 fn a_journal_gives_no_file_what_its_space_held_before() {
-    let all = reuse::<Ffs>("FFS with journal ordering", "journal", 1..17);
-    assert!(all.promised > 3000 && all.searched > 300 && all.closed > 50, "{all:?}");
+    let all = reuse::<Ffs>("FFS with journal ordering", "journal", seeds(1..17, 8));
+    assert!(!at_night() || all.promised > 3000 && all.searched > 300 && all.closed > 50, "{all:?}");
 }
 
 #[test]
 fn synchronous_metadata_gives_no_fsynced_file_what_its_space_held_before() {
-    let all = reuse::<Ffs>("FFS with sync ordering", "sync", 1..9);
-    assert!(all.promised > 1500 && all.closed > 20, "{all:?}");
+    let all = reuse::<Ffs>("FFS with sync ordering", "sync", seeds(1..9, 8));
+    assert!(!at_night() || all.promised > 1500 && all.closed > 20, "{all:?}");
 }
 
 /// Indirect blocks with garbage in them took blocks of files that were closed and untouched: seeds 10,
 /// 60, 85, 86 and 183 told of it, 15 of a volume without a root, 17 took minutes.
 #[test]
 fn asynchronous_metadata_gives_no_untouched_file_what_its_space_held_before() {
-    for seeds in [9..12, 15..18, 60..61, 85..87, 183..184] {
-        let all = reuse::<Ffs>("FFS with async ordering", "async", seeds);
-        assert!(all.fsynced > 100, "{all:?}");
-    }
+    let found = [9..12, 15..18, 60..61, 85..87, 183..184].into_iter().flatten();
+    let all = reuse::<Ffs>("FFS with async ordering", "async", seeds(found, 5));
+    assert!(!at_night() || all.fsynced > 500, "{all:?}");
 }
 
 #[test]
 fn the_log_gives_no_file_what_its_space_held_before() {
-    let all = reuse::<Lfs>("the log", "journal", 1..5);
-    assert!(all.promised > 500 && all.searched > 50, "{all:?}");
+    let all = reuse::<Lfs>("the log", "journal", seeds(1..5, 4));
+    assert!(!at_night() || all.promised > 500 && all.searched > 50, "{all:?}");
 }
 
-/// `cargo xtask soak ffs-images --seeds 0..40` makes the same damage and goes on to 10,000 images.
+/// `cargo xtask nightly soak ffs-images --seeds 0..40` makes the same damage and goes on to 10,000 images.
 #[test]
 fn damaged_images_are_refused_or_repaired() {
     let mut all = Damaged::default();
-    for seed in 0..40 {
-        match twin_proof::ffs_damage(&Scenario::clustered_image(seed), 75) {
-            Ok(damaged) => all += damaged,
-            Err(failure) => panic!("seed {seed}: {failure}"),
-        }
+    for seed in seeds(0..40, 8) {
+        let scenario = Scenario::clustered_image(seed);
+        all += passes("ffs-images", &scenario, |scenario| twin_proof::ffs_damage(scenario, 75));
     }
     let line = format!("damaged FFS images: {all:?}\n");
     let _ = std::io::stderr().write_all(line.as_bytes());
-    assert!(all.images == 3000 && all.walked > 2900, "{all:?}");
+    assert!(all.walked > all.images / 2, "{all:?}");
+    assert!(!at_night() || all.images == 3000 && all.walked > 2900, "{all:?}");
 }
 
-/// Explores the states of one ordering, and says past the harness what it came to.
+/// Explores the states of one ordering, one of every `stride` by night and fewer otherwise, and says past
+/// the harness what it came to.
 fn states<L: Subject>(what: &str, scenario: &Scenario, stride: usize) -> States {
+    let stride = if at_night() { stride } else { stride * 16 };
     match twin_proof::states::<L>(scenario, stride) {
         Ok(found) => {
             let line = format!("space used again in every state, {what}: {found:?}\n");
@@ -196,21 +191,24 @@ fn full_volume(ordering: &str, size: u64) -> Scenario {
 fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_with_a_journal() {
     let scenario = full_volume("journal", 3 << 20);
     let found = states::<Ffs>("FFS with journal ordering", &scenario, 2);
-    assert!(found.pairs > 100 && found.refused == 0 && found.failures > 10_000, "{found:?}");
+    assert!(found.pairs > 0 && found.refused == 0 && found.failures > 0, "{found:?}");
+    assert!(!at_night() || found.pairs > 100 && found.failures > 10_000, "{found:?}");
 }
 
 #[test]
 fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_with_synchronous_metadata() {
     let scenario = full_volume("sync", 3 << 20);
     let found = states::<Ffs>("FFS with sync ordering", &scenario, 16);
-    assert!(found.pairs > 10 && found.refused == 0 && found.failures > 2000, "{found:?}");
+    assert!(found.pairs > 0 && found.refused == 0 && found.failures > 0, "{found:?}");
+    assert!(!at_night() || found.pairs > 10 && found.failures > 2000, "{found:?}");
 }
 
 #[test]
 fn space_is_whole_in_whatever_state_it_is_freed_and_used_again_in_the_log() {
     let scenario = full_volume("journal", 6 << 20);
     let found = states::<Lfs>("the log", &scenario, 6);
-    assert!(found.pairs > 10 && found.refused == 0 && found.failures > 2000, "{found:?}");
+    assert!(found.pairs > 0 && found.refused == 0 && found.failures > 0, "{found:?}");
+    assert!(!at_night() || found.pairs > 10 && found.failures > 2000, "{found:?}");
 }
 
 /// Faults that are planted on purpose: only the fault campaign builds them in.

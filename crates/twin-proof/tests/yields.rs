@@ -1,7 +1,7 @@
 //! Clients beside the model, with others running at every wait of an operation: for a lock, for the
 //! disk, for what is not in memory. A failure prints the command that repeats it.
 
-use twin_proof::{Depth, Scenario};
+use twin_proof::{Depth, Scenario, passes, seeds};
 use twin_rt::Order;
 
 /// Of power failures only some: these runs are about what happens before.
@@ -14,10 +14,8 @@ fn yielding(scenario: Scenario) -> Scenario {
 
 #[test]
 fn on_a_log_every_reply_is_that_of_the_model_whoever_runs_in_between() {
-    for seed in 1..61 {
-        if let Err(failure) = twin_proof::run(&yielding(Scenario::of_kind(seed))) {
-            panic!("{failure}");
-        }
+    for seed in seeds(1..61, 6) {
+        passes("run", &yielding(Scenario::of_kind(seed)), twin_proof::run);
     }
 }
 
@@ -31,24 +29,20 @@ fn on_a_log_every_reply_is_that_of_the_model_whoever_runs_in_between() {
 ///   attributes of a later moment. A rename moved the directory in between.
 #[test]
 fn few_names_in_many_hands_and_little_memory_make_no_difference() {
-    for seed in 1..301 {
+    for seed in seeds(1..301, 15).chain([68, 240]) {
         let scenario =
             Scenario { order: Order::Yielding, clients: 6, users: false, ..Scenario::draw(seed) };
         let scenario = Scenario { workload: "metadata".into(), files: 6, ops: 1000, ..scenario };
         let scenario = Scenario { cache: 64 << 10, inodes: 4, think_ns: 0, ..scenario };
-        if let Err(failure) = twin_proof::run(&scenario) {
-            panic!("{failure}");
-        }
+        passes("run", &scenario, twin_proof::run);
     }
 }
 
 #[test]
 fn on_a_clustered_volume_a_power_failure_keeps_its_promises_whoever_runs_in_between() {
-    for seed in 1..25 {
-        if let Err(failure) = twin_proof::ffs_crash(&yielding(Scenario::clustered(seed)), &SHALLOW)
-        {
-            panic!("{failure}");
-        }
+    for seed in seeds(1..25, 6) {
+        let scenario = yielding(Scenario::clustered(seed));
+        passes("ffs", &scenario, |scenario| twin_proof::ffs_crash(scenario, &SHALLOW));
     }
 }
 

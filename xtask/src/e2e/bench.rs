@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process_group};
 
@@ -121,6 +122,12 @@ impl Bench {
     /// Whether the time limit has passed.
     pub(crate) fn has_ended(&self) -> bool {
         self.ended.load(Ordering::SeqCst)
+    }
+
+    /// How long something may take that takes `quiet` at the most on a machine without other load: that
+    /// by night, more by day.
+    pub(crate) fn at_most(&self, quiet: Duration) -> Duration {
+        if self.full { quiet } else { quiet * super::PATIENCE }
     }
 
     /// Skips the scenario unless it runs as root.

@@ -8,6 +8,7 @@ mod cfg;
 mod circles;
 mod errno;
 mod globals;
+mod going;
 mod guards;
 mod house;
 mod layers;
@@ -17,14 +18,17 @@ mod openings;
 mod parts;
 mod places;
 mod policies;
+mod rooms;
 mod size;
 mod unfinished;
 mod unsafety;
+mod words;
 mod world;
 
 use std::fmt;
 
 pub(crate) use house::layouts;
+pub(crate) use rooms::drawing;
 
 use crate::totals::Totals;
 use crate::tree::Project;
@@ -67,6 +71,8 @@ pub(crate) const RULES: &[Rule] = &[
     size::RULE,
     openings::RULE,
     parts::RULE,
+    rooms::RULE,
+    words::RULE,
     places::RULE,
     links::RULE,
 ];
@@ -101,6 +107,24 @@ pub(crate) fn run(project: &Project) -> Totals {
         }
     }
     Totals { passed: RULES.len() - failed, failed, skipped: 0 }
+}
+
+/// Enters in the tree what rules hold equal to the code: the drawing of the rooms, and what is left of words.
+///
+/// # Errors
+/// If a file cannot be written.
+pub(crate) fn write(root: &std::path::Path, project: &Project) -> Result<(), String> {
+    let words = words::counts(project);
+    let count = |entry: &going::Entry<'_>| match entry.kind {
+        going::CIRCLES => circles::number(project, entry.word),
+        _ => words(entry),
+    };
+    let list = going::rewritten(project, count);
+    for (path, text) in [(rooms::MAP, rooms::rewritten(project)), (going::LIST, list)] {
+        let text = text.ok_or(format!("{path}: has nothing to rewrite"))?;
+        std::fs::write(root.join(path), text).map_err(|error| format!("{path}: {error}"))?;
+    }
+    Ok(())
 }
 
 impl Finding {

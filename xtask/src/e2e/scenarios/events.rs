@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use std::fs::OpenOptions;
 use std::os::unix::fs::FileExt;
 use std::process::Command;
+use std::time::Duration;
 
 use super::super::bench::Bench;
 use super::super::rng::Rng;
@@ -25,7 +26,7 @@ const BLOCK: usize = 4096;
 const BLOCKS: usize = 10_000;
 const SIZE: &str = "64M";
 /// The longest time until the mount has told of every category.
-const LIMIT_S: f64 = 60.0;
+const LIMIT: Duration = Duration::from_secs(60);
 /// Simulated runs in which both layouts write back and the log is cleaned.
 const RUNS: [&str; 2] = ["lfs:size=80M,cache=4M", "ffs:size=80M,cache=4M"];
 const WORKLOAD: &str = "zipf:writes=40000";
@@ -118,8 +119,9 @@ fn mounted(bench: &Bench) -> Result<usize, String> {
         if wanted.iter().all(|category| counts.contains_key(category)) {
             break;
         }
-        if watch.seconds() > LIMIT_S {
-            return Err(format!("after {LIMIT_S} s the mount has told only of {counts:?}"));
+        if watch.elapsed() > bench.at_most(LIMIT) {
+            let s = watch.seconds();
+            return Err(format!("after {s:.0} s the mount has told only of {counts:?}"));
         }
         pause_ms(20);
     }

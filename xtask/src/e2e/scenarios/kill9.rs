@@ -41,7 +41,7 @@ fn run(bench: &Bench) -> Outcome {
     let mut writers = Vec::new();
     let in_place = bench.layout() != "lfs";
     let repairs = bench.mkfs.iter().any(|word| word == "sync" || word == "async");
-    let most = if repairs { REPAIR_MAX } else { RECOVERY_MAX };
+    let most = bench.at_most(if repairs { REPAIR_MAX } else { RECOVERY_MAX });
     for n in 0..WRITERS {
         let dir = volume.dir().join(format!("writer-{n}"));
         let writer = Writer::new(dir, rng.next(), in_place);

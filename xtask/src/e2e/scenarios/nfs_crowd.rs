@@ -6,6 +6,7 @@ use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU16;
+use std::time::Duration;
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 
@@ -61,9 +62,11 @@ fn run(bench: &Bench) -> Outcome {
          READ of 1 MiB {:.3} s, memory {before:.0} to {most:.0} MiB, ended in {end:.1} s",
         joining.0, there.0, calm.0, there.1
     );
-    let slow = joining.0.max(there.0) > WAIT_S + 4.0 * calm.0;
+    let [wait_s, end_s] =
+        [WAIT_S, END_S].map(|s| bench.at_most(Duration::from_secs_f64(s)).as_secs_f64());
+    let slow = joining.0.max(there.0) > wait_s + 4.0 * calm.0;
     let large = most > before + PROMISED_MIB + BESIDE_MIB;
-    if slow || large || end > END_S { Err(told.into()) } else { Ok(told) }
+    if slow || large || end > end_s { Err(told.into()) } else { Ok(told) }
 }
 
 /// Raises the number of descriptors that this process may have as far as possible; returns it.
