@@ -28,7 +28,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/twin-ffs/src/kind.rs", &["modern"], "the profile of a volume, not the processor"),
     ("crates/twinfs/src/cmd/mkfs.rs", &["block", "segment"], "settings of layouts"),
     ("crates/twin-host/src/extents.rs", &["f2fs"], "a file system of the host"),
-    ("crates/twin-ageing/src/layout_report/mod.rs", &["blocks"], "the name of a column"),
+    ("crates/twin-ageing/src/layout_report/report.rs", &["blocks"], "the name of a column"),
     ("crates/twin-papers/src/studies/population.rs", &["mail"], "a file system of the paper"),
     ("crates/twin-papers/src/claims/statistics.rs", &["mail"], "a file system of the paper"),
     ("crates/twin-lab/src/what_if.rs", &["block"], "a setting of layouts"),
