@@ -21,6 +21,21 @@ fn main() -> ExitCode {
     carry_out(Interrupts::listen(), |interrupts| run(&args, interrupts))
 }
 
+/// What is asked for can be printed in the form that is asked for.
+fn has_form(args: &Reproduce) -> Result<(), &'static str> {
+    let prints_text = args.sensitivity || args.cross_validate || args.choices;
+    if prints_text && !args.output.is_table() {
+        return Err("--sensitivity, --cross-validate and --choices print text: leave --format out");
+    }
+    if args.wrong && !matches!(args.output.format(), Format::Table | Format::Json) {
+        return Err("--wrong has no rows: use --format json");
+    }
+    if args.without.is_some() && args.output.has_page() {
+        return Err("--without has no page: leave --format html out");
+    }
+    Ok(())
+}
+
 fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     let all = reproduce::claims();
     if args.list {
@@ -35,17 +50,7 @@ fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     if args.cells && claims.iter().any(|claim| claim.id != TABLE) {
         return Err(usage(format!("--cells is for one claim: twinfs reproduce {TABLE} --cells")));
     }
-    let prints_text = args.sensitivity || args.cross_validate || args.choices;
-    if prints_text && !args.output.is_table() {
-        let options = "--sensitivity, --cross-validate and --choices print text";
-        return Err(usage(format!("{options}: leave --format out")));
-    }
-    if args.wrong && !matches!(args.output.format(), Format::Table | Format::Json) {
-        return Err(usage("--wrong has no rows: use --format json"));
-    }
-    if args.without.is_some() && args.output.has_page() {
-        return Err(usage("--without has no page: leave --format html out"));
-    }
+    has_form(args).map_err(usage)?;
     // What cannot be read is said before minutes of work.
     let measured = args.measured.as_deref().map(measured).transpose()?;
     let mut printer = Printer::of(&args.output, interrupts)?;

@@ -14,8 +14,10 @@ use crate::tree::{HARNESS, Project, SourceFile};
 const ROOMS: &[(&str, &[&str])] = &[
     ("tests", &["twin-fuzz", "twin-proof", "twin-model"]),
     ("program", &["twinfs"]),
-    ("studies", &["twin-gather"]),
+    ("mounts", &["twin-real", "twin-mount"]),
+    ("studies", &["twin-papers", "twin-bench", "twin-ageing", "twin-gather"]),
     ("lab", &["twin-lab"]),
+    ("report", &["twin-cli", "twin-report"]),
     ("worlds", &["twin-age", "twin-host", "twin-sim", "twin-nfs", "twin-trace"]),
     (
         "core",

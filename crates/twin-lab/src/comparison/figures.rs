@@ -171,6 +171,14 @@ fn wear(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
     row("  blocks erased", &|f| cell(f, |wear| wear.erased_blocks.to_string()));
 }
 
+fn disk(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
+    row("disk has requests", &|f| disk_share(f, f.disk_use.busy_s));
+    row("  in service", &|f| disk_share(f, f.disk_use.service_s));
+    row("  medium at work", &|f| disk_share(f, f.disk_use.medium_s));
+    row("disk reads, writes", &|f| format!("{}, {}", f.disk_use.reads, f.disk_use.writes));
+    row("disk's work", &disk_time);
+}
+
 /// All figures: a row for each, a column for each run. Runs with failed operations come after those that
 /// can be compared.
 pub(super) fn table(all: &[&Figures]) -> Table {
@@ -221,11 +229,7 @@ pub(super) fn table(all: &[&Figures]) -> Table {
     row("segments cleaned", &|f| f.log.cleaned_segments.to_string());
     row("  waits for them", &|f| f.log.space_waits.to_string());
     row("cache hits", &|f| format!("{:.1}%", f.cache_hit_share * 100.0));
-    row("disk has requests", &|f| disk_share(f, f.disk_use.busy_s));
-    row("  in service", &|f| disk_share(f, f.disk_use.service_s));
-    row("  medium at work", &|f| disk_share(f, f.disk_use.medium_s));
-    row("disk reads, writes", &|f| format!("{}, {}", f.disk_use.reads, f.disk_use.writes));
-    row("disk's work", &disk_time);
+    disk(&mut row);
     if all.iter().any(|f| f.bus_use.is_some()) {
         bus(&mut row);
     }
