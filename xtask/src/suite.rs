@@ -1,14 +1,14 @@
 //! `cargo xtask test`: what a change must pass, and one line with the result of each step.
 //!
-//! Contract: everything is compiled once. The tests, the program of the end-to-end scenarios and the lints
-//! come from one build with one profile (`quick`) and one set of features; clippy is the compiler of it, so
-//! that a lint is an error of the build ([`linted`]). What users get, built for release, is tested by night
-//! ([`crate::nightly`]), with the campaigns at their full length. The documentation is built beside the
+//! Contract: the tests and the lints come from one build with one profile (`quick`) and one set of features;
+//! clippy is the compiler of it, so that a lint is an error of the build ([`linted`]). The end-to-end scenarios
+//! run what users get, the program of `cargo build --release`. The campaigns run at their full length by night
+//! ([`crate::nightly`]). The documentation is built beside the
 //! end-to-end scenarios, which leave processors idle while they wait for devices and go first where both
 //! want one.
 
 use std::io::{BufRead, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::sync::mpsc;
 use std::thread;
@@ -93,8 +93,7 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
             counted(&mut linted(cargo(root, &test)), LIMIT, |line| println!("{line}"))
         }),
     ];
-    // The tests have built it already.
-    let program = options.program.clone().map_or_else(|| program(root), Ok);
+    let program = options.program.clone().map_or_else(|| e2e::build(root), Ok);
     let parts = program.and_then(|program| {
         parts(root, &e2e::Options { program: Some(program), ..options.clone() })
     });
@@ -164,13 +163,6 @@ fn docs(root: &Path) -> (String, Done) {
     let watch = Stopwatch::start();
     let (said, passed) = heard(command);
     (said, Done { name: "docs", totals: Totals::one(passed), seconds: watch.seconds() })
-}
-
-/// The program as the tests have built it, for its integration tests. To ask cargo for it would build what
-/// it uses with other features once more.
-fn program(root: &Path) -> Result<PathBuf, String> {
-    let program = e2e::tools::target_dir(root).join(PROFILE).join("twinfs");
-    if program.exists() { Ok(program) } else { Err("the tests have built no program".into()) }
 }
 
 /// The tests of all crates at their full length, on what users get, and those that are only for the night.

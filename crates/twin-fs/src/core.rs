@@ -17,7 +17,7 @@ use crate::file_type::admission::StreamCounts;
 use crate::flushing::Flushing;
 use crate::geometry::{Geometry, Ptr};
 use crate::inodes::{DirtyInodes, Inode, InodeTable, References, Refs};
-use crate::nvram::{Member, Nvram};
+use crate::nvram::{MemberRef, Nvram};
 use crate::observing::{Observation, Observed, OperationObserver};
 use crate::reading::ReadPolicy;
 use crate::reads::ReadGate;
@@ -150,7 +150,7 @@ impl Core {
 
     /// The member of the shared memory whose dirty data is the oldest, and this volume as the one that
     /// needs room if that is another.
-    pub(crate) fn oldest_of_shared(&self) -> Option<(Rc<dyn Member>, Option<Rc<dyn Member>>)> {
+    pub(crate) fn oldest_of_shared(&self) -> Option<(MemberRef, Option<MemberRef>)> {
         let (nvram, own) = self.nvram.get()?;
         let (number, member) = nvram.oldest()?;
         let needer = if number == *own { None } else { nvram.member(*own) };

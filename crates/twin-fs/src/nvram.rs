@@ -12,6 +12,9 @@ use twin_rt::{BoxFuture, Time};
 
 use crate::Result;
 
+/// A member, as others hold it.
+pub(crate) type MemberRef = Rc<dyn Member>;
+
 /// What a member tells and does for the others. A member whose volume is gone holds nothing.
 pub(crate) trait Member {
     /// The bytes that it holds.
@@ -28,13 +31,13 @@ pub(crate) trait Member {
 
     /// Asks its flusher to make room for `bytes`, of its own or of `needer`, and waits until the round
     /// has ended; true if the round made some.
-    fn wait_for_round(&self, bytes: u64, needer: Option<Rc<dyn Member>>) -> BoxFuture<'_, bool>;
+    fn wait_for_round(&self, bytes: u64, needer: Option<MemberRef>) -> BoxFuture<'_, bool>;
 }
 
 /// Memory that survives a power failure. See the module.
 pub struct Nvram {
     bound_bytes: u64,
-    members: RefCell<Vec<Rc<dyn Member>>>,
+    members: RefCell<Vec<MemberRef>>,
 }
 
 impl Nvram {
@@ -54,7 +57,7 @@ impl Nvram {
     }
 
     /// Makes a volume a member. Returns its number.
-    pub(crate) fn join(&self, member: Rc<dyn Member>) -> usize {
+    pub(crate) fn join(&self, member: MemberRef) -> usize {
         let mut members = self.members.borrow_mut();
         members.push(member);
         members.len() - 1
@@ -68,9 +71,9 @@ impl Nvram {
     }
 
     /// The member whose dirty data is the oldest, with its number; `None` if nothing is dirty.
-    pub(crate) fn oldest(&self) -> Option<(usize, Rc<dyn Member>)> {
+    pub(crate) fn oldest(&self) -> Option<(usize, MemberRef)> {
         let members = self.members.borrow();
-        let since = |(number, member): (usize, &Rc<dyn Member>)| {
+        let since = |(number, member): (usize, &MemberRef)| {
             Some((member.oldest()?, (number, Rc::clone(member))))
         };
         let all = members.iter().enumerate().filter_map(since);
@@ -78,7 +81,7 @@ impl Nvram {
     }
 
     /// The member of this number.
-    pub(crate) fn member(&self, number: usize) -> Option<Rc<dyn Member>> {
+    pub(crate) fn member(&self, number: usize) -> Option<MemberRef> {
         self.members.borrow().get(number).cloned()
     }
 }

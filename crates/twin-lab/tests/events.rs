@@ -34,7 +34,7 @@ const REWRITTEN: &str = "zipf:writes=40000";
 #[test]
 fn a_run_that_is_told_of_is_the_same_run() {
     for config in [SMALL, "ffs:size=80M,cache=4M"] {
-        let quiet = run(&Config::parse(config).unwrap(), REWRITTEN);
+        let quiet = run(Config::parse(config).unwrap(), REWRITTEN);
         let (figures, lines) = told(config, &all(), REWRITTEN);
         assert_eq!(figures, quiet, "{config}");
         assert!(lines.len() > 100, "{config}: {} lines", lines.len());

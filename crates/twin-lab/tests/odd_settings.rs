@@ -94,7 +94,7 @@ fn the_comparison_that_the_readme_tells_of_works() {
     assert!(configs.len() > 2, "{configs:?}");
     let workload = Workload::Generated("build:files=20".into(), 1);
     for text in configs {
-        simulate(&Config::parse(text).unwrap(), &workload, Pace::Asap).unwrap();
+        simulate(Config::parse(text).unwrap(), &workload, Pace::Asap).unwrap();
     }
     // A requested size is refused if the disk is smaller.
     let config = Config::parse("lfs:disk=hp97560,size=4G").unwrap();

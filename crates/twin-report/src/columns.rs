@@ -40,12 +40,12 @@ pub(crate) fn in_width(
     let beside: usize = widths.iter().take(fixed).sum::<usize>() + 1;
     let mut groups: Vec<Vec<usize>> = Vec::new();
     let mut used = 0;
-    for column in fixed..header.len() {
-        if groups.is_empty() || used + widths[column] > room {
+    for (column, own) in widths.iter().enumerate().skip(fixed) {
+        if groups.is_empty() || used + own > room {
             groups.push((0..fixed).collect());
             used = beside;
         }
-        used += widths[column];
+        used += own;
         if let Some(group) = groups.last_mut() {
             group.push(column);
         }

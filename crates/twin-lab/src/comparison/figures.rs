@@ -288,10 +288,8 @@ mod tests {
     fn tables_keep_to_the_width_of_the_terminal() {
         let runs: Vec<Figures> = (1..6).map(|n| run("lfs:cache=8M", Some(n))).collect();
         for width in 50..200 {
-            let width = Some(width);
-            let (summary, all) =
-                (summary_of(&runs, &[], MEASURES.first(), width), all_of(&runs, width));
-            let width = width.unwrap_or_default();
+            let summary = summary_of(&runs, &[], MEASURES.first(), Some(width));
+            let all = all_of(&runs, Some(width));
             assert!(widest(&summary) <= width.into(), "{width}:\n{summary}");
             assert!(widest(&all) <= width.into(), "{width}:\n{all}");
             assert_eq!(all.matches("lfs:cache=8M").count(), 5, "each run is shown once");

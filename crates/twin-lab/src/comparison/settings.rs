@@ -101,7 +101,7 @@ mod tests {
             row.map(|row| row.split_whitespace().filter(|word| word.is_ascii()))
         };
         assert_eq!(row("cache").unwrap().collect::<Vec<_>>()[1..], ["8M", "64M"]);
-        assert_eq!(row("segment").unwrap().last(), Some("-"), "one layout has no segments");
+        assert_eq!(row("segment").unwrap().next_back(), Some("-"), "one layout has no segments");
         assert!(row("size").is_none() && text.contains("size=64M"));
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text_of(&[&a]).starts_with("Settings:\n  disk=disk-7200 "));

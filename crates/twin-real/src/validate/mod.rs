@@ -58,7 +58,7 @@ pub fn loads(names: &[String]) -> Result<Vec<&'static Load>, SettingsError> {
 
 /// Where the figures of the machine come from.
 enum Machine<'a> {
-    Given(MachineFile),
+    Given(Box<MachineFile>),
     Measured(Box<Calibration<'a>>),
 }
 
@@ -95,7 +95,7 @@ pub fn validate(runner: &Runner<'_>, validation: Validation<'_>) -> Result<Repor
     // The speed of a machine that others share drifts within minutes. So the rounds of everything
     // alternate: the machine is measured between the runs that its figures are held against.
     let mut machine = match machine {
-        Some(file) => Machine::Given(file),
+        Some(file) => Machine::Given(Box::new(file)),
         None => {
             let calibration = Calibration::begin(runner, site.scratch.path(), Bar::hidden())?;
             Machine::Measured(Box::new(calibration))
@@ -110,7 +110,7 @@ pub fn validate(runner: &Runner<'_>, validation: Validation<'_>) -> Result<Repor
         }
     }
     let machine = match machine {
-        Machine::Given(file) => file,
+        Machine::Given(file) => *file,
         Machine::Measured(calibration) => calibration.end(),
     };
     let mut report = Report::new(Arc::new(machine), runs, left_out);
