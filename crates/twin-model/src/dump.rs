@@ -219,6 +219,9 @@ type Left = (Box<[u8]>, Attr, Ino);
 
 /// Read at a time, in blocks.
 const READ_BLOCKS: u64 = 64;
+/// After so many lost blocks the rest of a file is not read: a damaged inode may have any size, and a
+/// damaged pointer stands for millions of blocks.
+const LOST_MOST: u64 = 4096;
 
 impl<F: FileSystem> Walker<'_, F> {
     async fn ask(&mut self, op: Op) -> Result<Reply> {
@@ -308,7 +311,7 @@ impl<F: FileSystem> Walker<'_, F> {
 
     async fn content(&mut self, ino: Ino, size: u64) -> Result<u64> {
         let mut digest = EventDigest::default();
-        let mut off = 0;
+        let (mut off, mut lost) = (0, 0);
         while off < size {
             let data = self.next_data(ino, off, size).await?;
             off = data - data % self.block_size;
@@ -325,7 +328,10 @@ impl<F: FileSystem> Walker<'_, F> {
             if matches!(&read, Err(error) if error.is_lost()) {
                 // No content that a file may have: neither data nor zeros.
                 digest.add(&[off / self.block_size, 3]);
-                off += len;
+                (off, lost) = (off + len, lost + 1);
+                if lost == LOST_MOST {
+                    break;
+                }
                 continue;
             }
             let Reply::Data(pieces) = read? else { return Err(unexpected()) };

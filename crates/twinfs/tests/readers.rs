@@ -57,6 +57,8 @@ fn the_syncs_and_the_times_of_a_log_of_fio_are_kept() {
 #[test]
 fn a_log_that_fio_has_just_written_is_read_as_it_says() {
     let (data, log) = (scratch("fio-data"), scratch("fio-log"));
+    // fio adds to a log that is there.
+    let _ = std::fs::remove_file(&log);
     let (file, to) = (data.display(), log.display());
     let args = format!(
         "--name=j --filename={file} --size=256k --rw=randrw --bs=4k --fsync=3 --io_size=128k \
