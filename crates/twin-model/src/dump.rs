@@ -219,8 +219,8 @@ type Left = (Box<[u8]>, Attr, Ino);
 
 /// Read at a time, in blocks.
 const READ_BLOCKS: u64 = 64;
-/// After so many lost blocks the rest of a file is not read: a damaged inode may have any size, and a
-/// damaged pointer stands for millions of blocks.
+/// The number of lost blocks after which the rest of a file is not read: a damaged inode may have any size,
+/// and a damaged pointer stands for millions of blocks.
 const LOST_MOST: u64 = 4096;
 
 impl<F: FileSystem> Walker<'_, F> {
