@@ -1,7 +1,7 @@
 //! How far a command is, on standard error.
 //!
 //! Contract: on a terminal it is a bar that goes when the work is done. Elsewhere it is a line every
-//! [`EVERY`] from [`FIRST`] on, so that a log of a long command says how far it came, and a short command
+//! `EVERY` from `FIRST` on, so that a log of a long command says how far it came, and a short command
 //! says nothing. The time left is extrapolated from all that was done; nothing is said of it before the
 //! first step, or where the number of steps is unknown. Standard output is never touched.
 

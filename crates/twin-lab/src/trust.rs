@@ -19,7 +19,7 @@ pub(crate) const FEWEST_PAIRS: usize = 20;
 
 /// The error of ratios over several workloads: for each workload the real and the simulated seconds
 /// of each configuration. Gives the error as a factor of at least 1, and the number of pairs; `None`
-/// with fewer than [`FEWEST_PAIRS`], or if a time is not positive.
+/// with fewer than `FEWEST_PAIRS`, or if a time is not positive.
 pub fn error_of(workloads: &[Vec<(f64, f64)>]) -> Option<(f64, usize)> {
     let mut factors = Vec::new();
     for times in workloads {

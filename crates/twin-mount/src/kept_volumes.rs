@@ -5,7 +5,7 @@
 //! file, since the version alone is the same for many programs while one is developed. The name of
 //! an entry is a hash of its key, and it has the key itself and a checksum (128 bits of SipHash)
 //! over everything. Only blocks with bytes are stored, compressed. An entry appears as a whole, or
-//! not at all. Those that were used least recently go when all take more than [`MOST_BYTES`].
+//! not at all. Those that were used least recently go when all take more than `MOST_BYTES`.
 //! Nothing here makes a command fail: a damaged entry is told of and made anew, and if the
 //! directory cannot be written, nothing is kept.
 

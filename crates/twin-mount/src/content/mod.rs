@@ -4,7 +4,7 @@
 //! Contract: nothing is written, and what is looked at is bounded however large the device is.
 //! "Blank" is said only of what reads as zeros wherever it was looked at: the first and the last
 //! mebibyte, every place where a known format has its signature, and the data between them, all of
-//! it up to [`ALL_BYTES`], evenly spread samples beyond. Holes of sparse files are skipped.
+//! it up to `ALL_BYTES`, evenly spread samples beyond. Holes of sparse files are skipped.
 
 mod signatures;
 

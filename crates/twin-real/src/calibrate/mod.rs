@@ -2,7 +2,7 @@
 //!
 //! Contract: everything is measured in a directory of its own below the one that is given, which is removed
 //! at the end, also after an interrupt. The result is a machine file ([`MachineFile`]). Every figure is
-//! measured once in each of several rounds, [`ROUNDS`] for this command; who compares simulations with runs
+//! measured once in each of several rounds, `ROUNDS` for this command; who compares simulations with runs
 //! on the machine puts the rounds between his runs, so that both see the same machine. A figure whose rounds
 //! differ by more than a half is named in the file's warnings, because simulations with it inherit the
 //! noise.

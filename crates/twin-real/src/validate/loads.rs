@@ -169,7 +169,7 @@ impl Load {
     }
 }
 
-/// Runs a load of our own in the current directory: the child's side of [`Load::run`].
+/// Runs a load of our own in the current directory: the child's side of `Load::run`.
 ///
 /// # Errors
 /// If there is none of this name, or the host fails.
