@@ -3,9 +3,8 @@
 //! Contract: the tests and the lints come from one build with one profile (`quick`) and one set of features;
 //! clippy is the compiler of it, so that a lint is an error of the build ([`linted`]). The end-to-end scenarios
 //! run what users get, the program of `cargo build --release`. The campaigns run at their full length by night
-//! ([`crate::nightly`]). The documentation is built beside the
-//! end-to-end scenarios, which leave processors idle while they wait for devices and go first where both
-//! want one.
+//! ([`crate::nightly`]). The documentation is built beside the end-to-end scenarios, which leave processors
+//! idle while they wait for devices and go first where both want one.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;

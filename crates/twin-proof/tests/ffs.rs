@@ -21,9 +21,9 @@ const DEEPER: Depth =
     Depth { most: 300, points: 60, work_every: 20, interrupt_every: 60, ..Depth::DEFAULT };
 
 /// Explores scenarios of one ordering, and says past the harness what it came to.
-fn explore(ordering: &str) -> Explored {
+fn explore(ordering: &str, one_in: usize) -> Explored {
     let mut all = Explored::default();
-    let seeds = seeds(1..13, 6);
+    let seeds = seeds(1..13, one_in);
     let count = seeds.clone().count();
     for seed in seeds {
         let scenario = Scenario { ordering: ordering.into(), ..Scenario::clustered(seed) };
@@ -42,7 +42,7 @@ fn explore(ordering: &str) -> Explored {
 
 #[test]
 fn a_journal_keeps_what_it_acknowledged() {
-    let all = explore("journal");
+    let all = explore("journal", 6);
     assert!(all.states > 0, "{all:?}");
     assert!(!at_night() || all.failures >= 700 && all.states > 1000, "{all:?}");
 }
@@ -66,7 +66,7 @@ fn every_ordering_keeps_its_promise_under_every_flush_policy() {
 
 #[test]
 fn synchronous_metadata_is_there() {
-    let all = explore("sync");
+    let all = explore("sync", 6);
     assert!(all.states > 0, "{all:?}");
     assert!(!at_night() || all.failures >= 700 && all.states > 1000, "{all:?}");
 }
@@ -97,7 +97,9 @@ fn a_link_is_answered_with_the_attributes_of_its_own_step() {
 
 #[test]
 fn asynchronous_volumes_are_sound_and_keep_what_was_synced() {
-    let all = explore("async");
+    // Some of these runs leave nothing that was promised.
+    let all = explore("async", 3);
+    assert!(all.states > 0, "{all:?}");
     assert!(!at_night() || all.failures >= 700 && all.states > 100, "{all:?}");
 }
 
@@ -144,8 +146,8 @@ fn synchronous_metadata_gives_no_fsynced_file_what_its_space_held_before() {
 /// 60, 85, 86 and 183 told of it, 15 of a volume without a root, 17 took minutes.
 #[test]
 fn asynchronous_metadata_gives_no_untouched_file_what_its_space_held_before() {
-    let found = [9..12, 15..18, 60..61, 85..87, 183..184].into_iter().flatten();
-    let all = reuse::<Ffs>("FFS with async ordering", "async", seeds(found, 5));
+    let found = [10, 15, 17, 60, 85, 86, 183].into_iter();
+    let all = reuse::<Ffs>("FFS with async ordering", "async", found.chain(seeds([9, 11, 16], 3)));
     assert!(!at_night() || all.fsynced > 500, "{all:?}");
 }
 

@@ -339,6 +339,21 @@ fn every_name_of_what_was_there_is_told_once_and_nothing_else() {
     assert_eq!(nodes[0].mode, mode::REGULAR | 0o600);
 }
 
+/// What the kernel asked for a mount's own helper was counted as an operation of a client.
+#[test]
+fn what_a_front_end_asks_on_its_own_account_is_not_recorded() {
+    let rt = Rt::new(ClockOnly::default(), 0);
+    let fs = Recorder::new(&rt, Tiny::new(&rt, 100), Vec::new(), described("test")).unwrap();
+    for client in [1, Request::NO_CLIENT] {
+        let op = Op::GetAttr { ino: ROOT_INO };
+        let request = Request { client, ..Request::root(1, op) };
+        assert!(rt.block_on(fs.execute(request)).unwrap().is_ok());
+    }
+    let (_, records) = nodes(&fs);
+    let asked = records.iter().filter(|record| matches!(record, Record::Request { .. }));
+    assert_eq!(asked.count(), 1);
+}
+
 #[test]
 fn a_listing_tells_names_and_a_lookup_completes_them() {
     let rt = Rt::new(ClockOnly::default(), 0);
