@@ -59,7 +59,7 @@ const RECENT: usize = 16;
 /// The decision about a client that asks to write.
 pub(super) enum Decision {
     Enter(PendingWrite),
-    Refuse(u64),
+    Refuse(PendingWrite),
     Wait,
     /// The client waits, and the caller must call the collected writes back.
     CallBack,
@@ -104,7 +104,7 @@ impl Gatekeeper {
         };
         match verdict {
             WriteVerdict::Pass => Decision::Enter(pending),
-            WriteVerdict::Refuse => Decision::Refuse(pending.header.unique),
+            WriteVerdict::Refuse => Decision::Refuse(pending),
             WriteVerdict::CallBack => {
                 self.waiting.borrow_mut().push(pending);
                 self.calling.set(true);

@@ -11,6 +11,7 @@
 //! Start at [`serve`], or at `examples/mirror.rs`, which uses all of them.
 
 mod abi;
+mod asker;
 mod blanks;
 mod client;
 mod counts;

@@ -22,6 +22,7 @@ use twin_rt::{Category, Time};
 use zerocopy::{Immutable, IntoBytes};
 
 use super::abi::{self, InHeader};
+use super::asker::can_write;
 use super::blanks::Blanks;
 use super::counts::Counts;
 use super::errand::Errand;
@@ -574,10 +575,32 @@ impl<F: FileSystem> Inner<F> {
             Decision::Enter(PendingWrite { header, cred, ino }) => {
                 self.enter(&header, cred, Op::GetAttr { ino }, Expect::Gate);
             }
-            Decision::Refuse(unique) => self.refuse(unique, Errno::NOSPC),
+            Decision::Refuse(pending) => self.refuse_writer(pending),
             Decision::Wait => {}
             Decision::CallBack => self.call_back(),
         }
+    }
+
+    /// Refuses a client if it can be a writer. A reader, for whom the kernel asks in the same way
+    /// when it has no attributes that it may use, gets its answer. A thread looks, because
+    /// the client may have any number of descriptors.
+    fn refuse_writer(self: &Rc<Self>, pending: PendingWrite) {
+        let inner = Rc::clone(self);
+        let decided = async move {
+            let PendingWrite { header, cred, ino } = pending;
+            let look = offload(&inner.host, move || can_write(header.pid, header.nodeid));
+            let reader = match look {
+                Ok(look) => matches!(look.await, Ok(Ok(false))),
+                Err(_) => false,
+            };
+            if reader {
+                inner.enter(&header, cred, Op::GetAttr { ino }, Expect::Gate);
+            } else {
+                inner.refuse(header.unique, Errno::NOSPC);
+            }
+            inner.nudge();
+        };
+        self.host.rt().spawn("refuse", decided);
     }
 
     /// Makes the kernel send all writes that it has collected.
