@@ -204,7 +204,7 @@ fn random_traffic_on_a_loop_device() {
     assert_eq!(ask(&host, &disk, Io::discard(0, 1 << 20)), Ok(vec![]));
     assert_eq!(bytes(ask(&host, &disk, read(0, 4096))), vec![0; 4096]);
     let again = FileDevice::open(&host, path, &ImageOptions::default());
-    assert!(matches!(again, Err(ImageError::InUse(_))));
+    assert!(matches!(again, Err(ImageError::InUse { mounted_at: None, .. })));
 }
 
 #[test]

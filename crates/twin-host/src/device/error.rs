@@ -8,13 +8,19 @@ use std::path::{Path, PathBuf};
 
 use rustix::io::Errno;
 
+use crate::fuse::mountinfo::mounted_from;
 use crate::limits::FILE_SIZE_REMEDY;
 
 /// Why an image could not be opened or made.
 #[derive(Debug)]
 pub enum ImageError {
     /// Another process has it open.
-    InUse(PathBuf),
+    InUse {
+        /// The image that was to be opened.
+        path: PathBuf,
+        /// The directory at which it is mounted, if it is.
+        mounted_at: Option<PathBuf>,
+    },
     /// The image is, or lies on, something that another process uses by another name.
     InUseAs {
         /// The image that was to be opened.
@@ -60,7 +66,15 @@ pub enum ImageError {
 impl fmt::Display for ImageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            ImageError::InUse(path) => {
+            ImageError::InUse { path, mounted_at: Some(dir) } => {
+                let (path, dir) = (path.display(), dir.display());
+                write!(
+                    f,
+                    "{path} is mounted at {dir}: look at it there (`twinfs stat {dir}`), or unmount \
+                     it (`twinfs umount {dir}`)"
+                )
+            }
+            ImageError::InUse { path, mounted_at: None } => {
                 let path = path.display();
                 write!(f, "{path} is in use by another process: unmount it, or wait for it to end")
             }
@@ -122,7 +136,9 @@ pub(super) fn host(what: &'static str, path: &Path) -> impl FnOnce(Errno) -> Ima
 /// The error of an image that could not be opened or locked.
 pub(super) fn refused(path: &Path, errno: Errno) -> ImageError {
     match errno {
-        Errno::BUSY | Errno::AGAIN | Errno::TXTBSY => ImageError::InUse(path.into()),
+        Errno::BUSY | Errno::AGAIN | Errno::TXTBSY => {
+            ImageError::InUse { path: path.into(), mounted_at: mounted_from(path) }
+        }
         errno => host("opening", path)(errno),
     }
 }

@@ -21,8 +21,8 @@ use rustix::net::{
 
 use super::deputy::Deputy;
 use super::errand::{Errand, Place};
-use super::mountinfo::mounted_at;
-use super::server::{MOUNT_TYPE, Server, find_server, resolve};
+use super::mountinfo::{MOUNT_TYPE, mounted_at};
+use super::server::{Server, find_server, resolve};
 use super::unmounter::{HELPER, Unmounter};
 
 /// The type of our mounts, after `fuse.`.

@@ -6,6 +6,9 @@ use std::io;
 use std::os::unix::ffi::OsStringExt;
 use std::path::{Path, PathBuf};
 
+/// The type by which `unmount` recognizes our mounts.
+pub(super) const MOUNT_TYPE: &str = "fuse.twinfs";
+
 /// One mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Mounted {
@@ -15,12 +18,25 @@ pub(super) struct Mounted {
     /// The device number as `major:minor`.
     pub(super) device: String,
     pub(super) kind: String,
+    /// What is mounted; of a volume of ours, the absolute path of its image.
+    source: PathBuf,
 }
 
 /// The file system mounted last at this directory.
 pub(super) fn mounted_at(dir: &Path) -> io::Result<Option<Mounted>> {
     let table = fs::read_to_string("/proc/self/mountinfo")?;
     Ok(table.lines().filter_map(parse).rfind(|mounted| mounted.dir == dir))
+}
+
+/// The directory at which a mount of ours shows the volume of this image.
+pub(crate) fn mounted_from(image: &Path) -> Option<PathBuf> {
+    let table = fs::read_to_string("/proc/self/mountinfo").ok()?;
+    mounted_in(&table, &fs::canonicalize(image).ok()?)
+}
+
+fn mounted_in(table: &str, image: &Path) -> Option<PathBuf> {
+    let ours = |mounted: &Mounted| mounted.kind == MOUNT_TYPE && mounted.source == image;
+    table.lines().filter_map(parse).filter(ours).last().map(|mounted| mounted.dir)
 }
 
 /// The meaning of an absolute path without links, independent of mounts: the number of its file
@@ -44,8 +60,10 @@ fn parse(line: &str) -> Option<Mounted> {
     let mut fields = left.split(' ');
     let device = fields.nth(2)?.to_string();
     let (root, dir) = (unescape(fields.next()?), unescape(fields.next()?));
-    let kind = right.split(' ').next()?.to_string();
-    Some(Mounted { dir, root, device, kind })
+    let mut right = right.split(' ');
+    let kind = right.next()?.to_string();
+    let source = unescape(right.next()?);
+    Some(Mounted { dir, root, device, kind, source })
 }
 
 /// In paths, blanks and backslashes are written as a backslash and three octal digits.
@@ -72,6 +90,14 @@ mod tests {
         let mounted = parse(line).unwrap();
         assert_eq!(mounted.dir, Path::new("/mnt/a b"));
         assert_eq!((mounted.device.as_str(), mounted.kind.as_str()), ("0:41", "fuse.twinfs"));
+    }
+
+    #[test]
+    fn the_mount_of_an_image_is_found_by_its_source() {
+        let table = "45 28 0:41 / /mnt/a\\040b rw - fuse.twinfs /i/disk\\0401 rw\n\
+                     46 28 0:42 / /mnt/c rw - fuse.other /i/disk\\0402 rw\n";
+        assert_eq!(mounted_in(table, Path::new("/i/disk 1")), Some("/mnt/a b".into()));
+        assert_eq!(mounted_in(table, Path::new("/i/disk 2")), None);
     }
 
     #[test]

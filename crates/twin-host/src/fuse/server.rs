@@ -7,10 +7,7 @@ use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
 use super::abi::IOCTL_DAEMON;
-use super::mountinfo::mounted_at;
-
-/// The type by which `unmount` recognizes our mounts.
-pub(super) const MOUNT_TYPE: &str = "fuse.twinfs";
+use super::mountinfo::{MOUNT_TYPE, mounted_at};
 
 /// The server of the mount at a directory.
 pub(super) enum Server {

@@ -17,7 +17,8 @@ use rustix::io::Errno;
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 
 use super::abi::{IOCTL_LOST, IOCTL_RECORDING};
-use super::server::{MOUNT_TYPE, Server, ask_daemon, find_server, resolve};
+use super::mountinfo::MOUNT_TYPE;
+use super::server::{Server, ask_daemon, find_server, resolve};
 use super::sync_all::{ask_server, hand_over};
 use super::unmounter::Unmounter;
 

@@ -45,8 +45,10 @@ fn config(args: &Mkfs, kind: &'static dyn LayoutKind) -> Result<Box<dyn LayoutCo
     for (option, key, value) in &options {
         let Some(value) = value else { continue };
         let has = |kind: &dyn LayoutKind| kind.config().keys().iter().any(|k| k.name == *key);
-        if let (false, Some(other)) = (has(kind), LAYOUTS.iter().find(|kind| has(**kind))) {
-            return Err(usage(format!("--{option} is for --layout {}", other.name())));
+        if !has(kind) {
+            let others = LAYOUTS.iter().filter(|kind| has(**kind)).map(|kind| kind.name());
+            let others = others.collect::<Vec<_>>().join(" or ");
+            return Err(usage(format!("--{option} is for --layout {others}")));
         }
         config.set(key, value).map_err(|error| usage(format!("--{option}: {error}")))?;
     }

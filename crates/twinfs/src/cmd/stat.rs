@@ -18,7 +18,7 @@ use crate::size::Size;
 
 pub(crate) fn run(args: &Stat, interrupts: &Interrupts) -> Outcome {
     if args.times.is_some() && args.watch.is_none() && !args.observe.is_on() {
-        return Err(usage("--count is for --watch and --observe"));
+        return Err(usage("--times is for --watch and --observe"));
     }
     let goes_on = args.watch.is_some() || args.observe.is_on();
     if goes_on && args.times.is_none() && args.output.has_page() {
