@@ -26,6 +26,11 @@ pub(crate) const PARTS: &[Part] = &[
         run: |root, words| no_more(words).and_then(|()| suite::long_tests(root)),
     },
     Part {
+        name: "docs",
+        about: "the documentation of the code, without a broken link",
+        run: |root, words| no_more(words).and_then(|()| suite::docs(root)),
+    },
+    Part {
         name: "planted",
         about: "faults planted on purpose, each of which the campaigns must find",
         run: |root, words| no_more(words).and_then(|()| suite::planted(root)),

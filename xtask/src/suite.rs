@@ -3,8 +3,7 @@
 //! Contract: the tests and the lints come from one build with one profile (`quick`) and one set of features;
 //! clippy is the compiler of it, so that a lint is an error of the build ([`linted`]). The end-to-end scenarios
 //! run what users get, the program of `cargo build --release`. The campaigns run at their full length by night
-//! ([`crate::nightly`]). The documentation is built beside the end-to-end scenarios, which leave processors
-//! idle while they wait for devices and go first where both want one.
+//! ([`crate::nightly`]), and so is the documentation of the code built.
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -96,18 +95,7 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
     let parts = program.and_then(|program| {
         parts(root, &e2e::Options { program: Some(program), ..options.clone() })
     });
-    let docs = thread::scope(|scope| {
-        let docs = scope.spawn(|| docs(root));
-        done.push(step("end to end", || e2e::run_parts(root, parts.as_ref()?)));
-        docs.join()
-    });
-    match docs {
-        Ok((said, step)) => {
-            println!("\n==== {}\n{said}", step.name);
-            done.push(step);
-        }
-        Err(_) => done.push(step("docs", || Err("their thread panicked".into()))),
-    }
+    done.push(step("end to end", || e2e::run_parts(root, parts.as_ref()?)));
     println!("\n==== summary");
     let mut all = Totals::default();
     for Done { name, totals, seconds } in &done {
@@ -145,23 +133,13 @@ pub(crate) fn long_scenarios(root: &Path, options: &e2e::Options) -> Result<Tota
     e2e::run_parts(root, &parts(root, &options)?)
 }
 
-/// Builds the documentation. Returns what was said, and the result.
-fn docs(root: &Path) -> (String, Done) {
-    let docs = [
-        "doc",
-        "--profile",
-        PROFILE,
-        "--workspace",
-        "--no-deps",
-        "--keep-going",
-        "--locked",
-        "--quiet",
-    ];
-    let mut command = behind(cargo(root, &docs));
+/// Builds the documentation of the code, in which no link is broken. By night, because reading all crates once
+/// more takes minutes.
+pub(crate) fn docs(root: &Path) -> Result<Totals, String> {
+    let mut command =
+        cargo(root, &["doc", "--workspace", "--no-deps", "--keep-going", "--locked", "--quiet"]);
     command.env("RUSTDOCFLAGS", "-D warnings");
-    let watch = Stopwatch::start();
-    let (said, passed) = heard(command);
-    (said, Done { name: "docs", totals: Totals::one(passed), seconds: watch.seconds() })
+    passes(command)
 }
 
 /// The tests of all crates at their full length, on what users get, and those that are only for the night.
@@ -219,30 +197,10 @@ fn cargo(root: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// The same command, which leaves the processors to whoever else wants them.
-fn behind(command: Command) -> Command {
-    let mut nice = Command::new("nice");
-    nice.args(["-n", "10"]).arg(command.get_program()).args(command.get_args());
-    nice.current_dir(command.get_current_dir().unwrap_or(Path::new(".")));
-    nice.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
-    nice
-}
-
 /// Runs a command; the test passes if its exit status is success.
 pub(crate) fn passes(mut command: Command) -> Result<Totals, String> {
     let status = command.status().map_err(|error| format!("cargo: {error}"))?;
     Ok(Totals::one(status.success()))
-}
-
-/// Runs a command without showing its output; returns the output and whether the command succeeded.
-fn heard(mut command: Command) -> (String, bool) {
-    match command.stdin(Stdio::null()).output() {
-        Ok(output) => {
-            let said = [output.stdout, output.stderr].concat();
-            (String::from_utf8_lossy(&said).into_owned(), output.status.success())
-        }
-        Err(error) => (format!("cargo: {error}"), false),
-    }
 }
 
 /// Runs a command that runs Rust's test harness any number of times, tells the lines of its output,
@@ -312,10 +270,6 @@ mod tests {
         assert_eq!((totals.passed, totals.failed), (2, 1));
         assert_eq!(passes(shell("exit 1")).unwrap().failed, 1);
         assert_eq!(passes(shell("exit 0")).unwrap().passed, 1);
-        assert_eq!(heard(shell("echo why; exit 1")), ("why\n".into(), false));
-        assert_eq!(heard(behind(shell("exit 0"))), (String::new(), true));
-        let niceness = |command| heard(command).0.trim().parse::<u32>().unwrap();
-        assert!(niceness(behind(shell("nice"))) > niceness(shell("nice")));
     }
 
     #[test]

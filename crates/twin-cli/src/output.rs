@@ -12,6 +12,8 @@ pub enum Format {
     Table,
     /// An array with one object for each row, with all figures.
     Json,
+    /// The same objects, one a line.
+    Jsonl,
     /// Comma-separated values below a line of names, as in RFC 4180.
     Csv,
     /// A page of its own, with charts where there are some.

@@ -25,6 +25,7 @@ impl Printer {
         let form = match output.format() {
             Format::Table => Form::Terminal(terminal_width()),
             Format::Json => Form::Json,
+            Format::Jsonl => Form::JsonLines,
             Format::Csv => Form::Csv,
             Format::Html => Form::Html,
         };

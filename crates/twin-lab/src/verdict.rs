@@ -23,7 +23,7 @@ pub struct Measure {
     of: fn(&Figures) -> Option<f64>,
     text: fn(f64) -> String,
     /// The title of a column with such figures.
-    pub(crate) title: &'static str,
+    pub title: &'static str,
     what: What,
     /// What a workload or a configuration needs to have such a figure.
     needs: &'static str,
@@ -63,8 +63,22 @@ pub(crate) fn text_of(measure: &MeasureEntry, figures: &Figures) -> Option<Strin
 
 impl Measure {
     /// The value of one run; `None` if it has none.
-    pub(crate) fn value_of(&self, figures: &Figures) -> Option<f64> {
+    pub fn value_of(&self, figures: &Figures) -> Option<f64> {
         (self.of)(figures)
+    }
+
+    /// A value in words, with its unit.
+    pub fn text(&self, value: f64) -> String {
+        (self.text)(value)
+    }
+
+    /// The unit of its values.
+    pub fn unit(&self) -> &'static str {
+        match self.what {
+            What::TotalTime => "s",
+            What::Latency => "us",
+            What::Bytes => "bytes",
+        }
     }
 
     /// True if it is a time, which simulations have with an error.
@@ -74,7 +88,7 @@ impl Measure {
 
     /// The factor below which its figures are too close to call: counts are not times and have no
     /// such error.
-    fn error(&self, trust: &Trust) -> f64 {
+    pub fn error(&self, trust: &Trust) -> f64 {
         if self.is_time() { trust.factor } else { 1.0 }
     }
 

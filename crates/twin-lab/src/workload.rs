@@ -159,7 +159,7 @@ impl Workload {
     }
 
     /// The same workload with the seed of its generator raised by `more`. A trace stays as it is.
-    pub(crate) fn with_seed(&self, more: u64) -> Workload {
+    pub fn with_seed(&self, more: u64) -> Workload {
         match self {
             Workload::Generated(text, seed) => {
                 Workload::Generated(text.clone(), seed.wrapping_add(more))

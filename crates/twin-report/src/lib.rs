@@ -39,6 +39,8 @@ pub enum Form {
     Terminal(Option<u16>),
     /// An array with an object a row, or one object.
     Json,
+    /// A row a line, each an object in JSON.
+    JsonLines,
     /// A line of names and a line a row.
     Csv,
     /// A page of its own, with charts.
@@ -53,6 +55,7 @@ impl Report {
         match form {
             Form::Terminal(width) => terminal::write(self, width),
             Form::Json => rows::json(&self.whole()),
+            Form::JsonLines => rows::json_lines(&self.rows()),
             Form::Csv => rows::csv(&self.rows(), true),
             Form::Html => html::write(self),
             Form::Markdown => markdown::write(self),

@@ -13,6 +13,11 @@ pub(crate) fn json(value: &Value) -> String {
     serde_json::to_string_pretty(value).unwrap_or_default()
 }
 
+/// The rows as JSON, each in a line of its own.
+pub(crate) fn json_lines(rows: &[Value]) -> String {
+    rows.iter().map(|row| format!("{row}\n")).collect()
+}
+
 /// The rows as comma-separated values, with the line of names if `named`; output that goes on has it
 /// once.
 pub fn csv(rows: &[Value], named: bool) -> String {

@@ -14,6 +14,7 @@ use crate::size::Size;
 mod age;
 mod cache;
 mod convert;
+mod experiment;
 mod frontier;
 mod gather;
 mod groups;
@@ -26,6 +27,7 @@ mod serve;
 pub(crate) use age::{Age, Forecast, Fork, Layout, Places, Snapshot, Start};
 pub(crate) use cache::{Cache, ObjectRules};
 pub(crate) use convert::Convert;
+pub(crate) use experiment::{Diff, Merge, RunExperiment};
 pub(crate) use frontier::Frontier;
 pub(crate) use gather::Gather;
 pub(crate) use manual::{Completions, Man};
@@ -71,6 +73,9 @@ pub(crate) enum Command {
     Convert(Convert),
     Replay(Replay),
     Compare(Compare),
+    Run(RunExperiment),
+    Merge(Merge),
+    Diff(Diff),
     Frontier(Frontier),
     Volume(Volume),
     Cache(Cache),

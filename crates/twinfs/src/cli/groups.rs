@@ -8,6 +8,7 @@ use clap::Command;
 /// The groups in the order in which they are shown, each with its commands.
 const GROUPS: &[(&str, &[&str])] = &[
     ("Try and choose", &["compare", "presets"]),
+    ("Experiments as files", &["run", "merge", "diff"]),
     ("Get a workload", &["record", "convert", "gather", "replay"]),
     ("Make, mount and serve volumes", &["mkfs", "mount", "umount", "serve", "clean"]),
     ("Look at volumes", &["check", "stat", "dump", "layout", "top"]),

@@ -10,6 +10,7 @@ mod clean;
 mod compare;
 mod convert;
 mod dump;
+mod experiment;
 mod forecast;
 mod fork;
 mod frontier;
@@ -68,6 +69,9 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Convert(args) => convert::run(&args, interrupts),
         Command::Calibrate(args) => calibrate::run(&args, interrupts),
         Command::Compare(args) => compare::run(&args, interrupts),
+        Command::Run(args) => experiment::run(&args, interrupts),
+        Command::Merge(args) => experiment::run_merge(&args),
+        Command::Diff(args) => experiment::run_diff(&args, interrupts),
         Command::Frontier(args) => frontier::run(&args, interrupts),
         Command::Volume(args) => volume::run(&args, interrupts),
         Command::Cache(args) => cache::run(&args, interrupts),

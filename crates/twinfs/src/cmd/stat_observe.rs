@@ -77,7 +77,7 @@ impl Lines {
             let line = format!("{}: not on a mount: {}", text("observer"), text("why"));
             let goes_on = match self.format {
                 Format::Table => say_to_reader(line)?,
-                Format::Json => say_to_reader(json!({ "unseen": one }))?,
+                Format::Json | Format::Jsonl => say_to_reader(json!({ "unseen": one }))?,
                 Format::Html => {
                     self.page.add(line);
                     true
@@ -105,7 +105,7 @@ impl Lines {
                 format!("{}\n", report.write(Form::Terminal(terminal_width())))
             }
             Format::Html => String::new(),
-            Format::Json => {
+            Format::Json | Format::Jsonl => {
                 let lines: Vec<String> = rows.iter().map(|row| value(row).to_string()).collect();
                 lines.join("\n")
             }

@@ -33,7 +33,7 @@ pub(super) fn run(args: &Stat, seconds: u32, mut printer: Printer) -> Outcome {
         lines.extend(args.output.has_page().then(|| words(&row)));
         let text = match args.output.format() {
             Format::Table => words(&row),
-            Format::Json => row.to_string(),
+            Format::Json | Format::Jsonl => row.to_string(),
             Format::Csv => csv(&[row], is_first).trim_end().to_owned(),
             Format::Html => String::new(),
         };

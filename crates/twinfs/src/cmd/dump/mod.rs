@@ -40,6 +40,11 @@ pub(crate) fn run(args: &Dump, interrupts: &Interrupts) -> Outcome {
             run_into(kind, &args.image, &request, &mut sink)?;
             sink.finish().map(|()| sink.problems())
         }
+        Format::Jsonl => {
+            return Err(usage(
+                "--format jsonl is for rows, and structures lie in each other: take json",
+            ));
+        }
         Format::Csv => {
             let mut sink = csv::Csv::new(out, std::io::stderr());
             run_into(kind, &args.image, &request, &mut sink)?;

@@ -1,0 +1,184 @@
+//! Two sets of results against each other.
+//!
+//! Contract: runs are paired by workload, configuration and seed, whatever program made them. Medians over the
+//! seeds are compared. What only one side has is counted and named, because a change that makes runs disappear
+//! must not look like one that changes nothing.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+use twin_lab::{MeasureEntry, median};
+use twin_report::{Part, Report, Table, cells};
+
+use crate::run::MEASURED;
+
+/// The rows of one side.
+pub struct Side<'a> {
+    /// Its name for people.
+    pub name: &'a str,
+    /// Its rows.
+    pub rows: &'a [Value],
+}
+
+/// What differs.
+pub struct Difference {
+    /// The pairs, those that changed most first.
+    pub report: Report,
+    /// Pairs whose second side is larger by more than the threshold.
+    pub worse: usize,
+    /// Workloads and configurations that the first side has and the second lacks.
+    pub lost: usize,
+}
+
+/// A workload and a configuration.
+type Pair = (String, String);
+
+/// The values of a side by seed.
+fn values(side: &Side<'_>, measure: &MeasureEntry) -> Result<BTreeMap<Pair, Vec<f64>>, String> {
+    let mut seen: BTreeMap<(Pair, u64), &Value> = BTreeMap::new();
+    let mut values: BTreeMap<Pair, Vec<f64>> = BTreeMap::new();
+    for row in side.rows {
+        let text = |name: &str| row.get(name).and_then(Value::as_str).map(String::from);
+        let seed = row.get("seed").and_then(Value::as_u64);
+        let (Some(workload), Some(config), Some(seed)) = (text("workload"), text("config"), seed)
+        else {
+            return Err(format!("{}: a row names no workload, configuration or seed", side.name));
+        };
+        let pair = (workload, config);
+        if seen.insert((pair.clone(), seed), row).is_some() {
+            let (workload, config) = pair;
+            return Err(format!(
+                "{} holds several results of {config} under {workload} with seed {seed}, of several \
+                 programs or versions of the workload: compare stores that hold one each (`twinfs run \
+                 --store DIR`)",
+                side.name
+            ));
+        }
+        let value = row.get(MEASURED).and_then(|all| all.get(measure.name)).and_then(Value::as_f64);
+        values.entry(pair).or_default().extend(value);
+    }
+    Ok(values)
+}
+
+/// Compares the second side with the first by a measure. `threshold` is a share, such as 0.02.
+///
+/// # Errors
+/// If a side cannot be understood, or holds two results of one run.
+pub fn difference(
+    first: &Side<'_>,
+    second: &Side<'_>,
+    measure: &MeasureEntry,
+    threshold: f64,
+) -> Result<Difference, String> {
+    let (before, after) = (values(first, measure)?, values(second, measure)?);
+    let mut pairs = Vec::new();
+    let mut lost = Vec::new();
+    for (pair, old) in &before {
+        match after.get(pair) {
+            Some(new) if !old.is_empty() && !new.is_empty() => {
+                pairs.push((pair, median(old), median(new)));
+            }
+            // Neither has a figure, because the workload has no such operation or both runs failed.
+            Some(new) if old.is_empty() && new.is_empty() => {}
+            Some(new) if old.is_empty() && !new.is_empty() => {}
+            _ => lost.push(pair),
+        }
+    }
+    let change = |old: f64, new: f64| if old == new { 0.0 } else { new / old - 1.0 };
+    pairs.sort_by(|a, b| change(b.1, b.2).total_cmp(&change(a.1, a.2)));
+    let worse = pairs.iter().filter(|(_, old, new)| change(*old, *new) > threshold).count();
+    let better = pairs.iter().filter(|(_, old, new)| change(*old, *new) < -threshold).count();
+    let new = after.keys().filter(|pair| !before.contains_key(*pair)).count();
+    let mut report = Report::new(format!("{} against {}", second.name, first.name));
+    let verdict =
+        said(&pairs_words(pairs.len(), worse, better, threshold), &lost, new, second.name);
+    report.add(Part::Verdict(verdict.clone(), format!("by {}", measure.name)));
+    let row = |&((workload, config), old, new): &(&Pair, f64, f64)| {
+        let percent = format!("{:+.1}%", change(old, new) * 100.0);
+        cells![workload, config, measure.text(old), measure.text(new), percent]
+    };
+    let columns = ["workload", "configuration", first.name, second.name, "change"];
+    report.add(Table::new(columns, 2).with(pairs.iter().map(row)));
+    report.add_rows(pairs.iter().map(|((workload, config), old, new)| {
+        json!({
+            "workload": workload, "config": config, "measure": measure.name,
+            "first": old, "second": new, "change": change(*old, *new),
+        })
+    }));
+    Ok(Difference { report, worse, lost: lost.len() })
+}
+
+fn pairs_words(all: usize, worse: usize, better: usize, threshold: f64) -> String {
+    let percent = threshold * 100.0;
+    match (all, worse, better) {
+        (0, ..) => "No run is in both.".into(),
+        (_, 0, 0) => format!("None of {all} differs by more than {percent}%."),
+        (_, worse, better) => {
+            format!("Of {all}, {worse} are worse by more than {percent}%, and {better} are better.")
+        }
+    }
+}
+
+/// The verdict, with what only one side has.
+fn said(pairs: &str, lost: &[&Pair], new: usize, second: &str) -> String {
+    let mut said = pairs.to_string();
+    if let Some((workload, config)) = lost.first() {
+        said += &format!(
+            " {} of the first have no figure in {second}, such as {config} under {workload}.",
+            lost.len()
+        );
+    }
+    if new > 0 {
+        said += &format!(" {new} are only in {second}.");
+    }
+    said
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twin_lab::MEASURES;
+    use twin_report::Form;
+
+    fn row(config: &str, seed: u64, finish: Option<f64>) -> Value {
+        json!({ "workload": "mail", "config": config, "seed": seed, "measured": { "finish": finish } })
+    }
+
+    fn compared(first: &[Value], second: &[Value]) -> Result<Difference, String> {
+        let side = |name, rows| Side { name, rows };
+        difference(&side("old", first), &side("new", second), MEASURES.first(), 0.02)
+    }
+
+    #[test]
+    fn medians_over_seeds_are_compared() {
+        let old = [1.0, 2.0, 9.0].map(Some);
+        let new = [2.0, 2.1, 2.2].map(Some);
+        let rows = |all: [Option<f64>; 3]| (0..3).map(move |n| row("lfs", n as u64, all[n]));
+        let rows = |all| rows(all).collect::<Vec<_>>();
+        let found = compared(&rows(old), &rows(new)).unwrap();
+        assert_eq!((found.worse, found.lost), (1, 0));
+        let json = found.report.write(Form::Json);
+        assert!(json.contains("\"change\": 0.0500"), "{json}");
+        assert_eq!(compared(&rows(old), &rows(old)).unwrap().worse, 0);
+    }
+
+    #[test]
+    fn what_disappears_is_counted_and_what_is_new_is_told() {
+        let old = [row("lfs", 0, Some(1.0)), row("ffs", 0, Some(1.0))];
+        let new = [row("lfs", 0, Some(1.0)), row("ffs", 0, None), row("vsfs", 0, Some(1.0))];
+        let found = compared(&old, &new).unwrap();
+        assert_eq!((found.worse, found.lost), (0, 1));
+        let text = found.report.write(Form::Terminal(None));
+        assert!(
+            text.contains("such as ffs under mail") && text.contains("1 are only in new"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn two_results_of_one_run_are_an_error_with_its_remedy() {
+        let twice = [row("lfs", 0, Some(1.0)), row("lfs", 0, Some(2.0))];
+        let error = compared(&twice, &[]).err().unwrap();
+        assert!(error.contains("--store"), "{error}");
+    }
+}

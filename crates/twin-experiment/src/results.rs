@@ -1,0 +1,327 @@
+//! The report on an experiment.
+//!
+//! Contract: the report is made from the plan and its rows alone, in the order of the plan, so it is the same
+//! however and wherever the rows were made. Configurations are judged by medians over their seeds. One with a run
+//! that is missing or failed is not judged, and the verdict says how many those are.
+
+use serde_json::Value;
+use twin_lab::{MeasureEntry, NOISE, Trust, labels, median};
+use twin_report::draw::{self, Bar, Chart, Group, Line, Span, nth};
+use twin_report::table::Cell;
+use twin_report::{Part, Report, Table};
+use twin_settings::value::bytes;
+
+use crate::experiment::Point;
+use crate::plan::{Job, Plan, Shard};
+use crate::run::{ERROR, MEASURED, named};
+
+/// The most lines of a chart that can be told apart.
+const MOST_LINES: usize = 12;
+
+/// A workload and a configuration with what its runs measured.
+struct Judged<'a> {
+    workload: usize,
+    config: usize,
+    label: &'a str,
+    /// The values by seed; `None` if a run is missing, failed or has no such figure.
+    values: Option<Vec<f64>>,
+}
+
+impl Judged<'_> {
+    fn median(&self) -> Option<f64> {
+        self.values.as_deref().map(median)
+    }
+}
+
+/// What all rows show. A row stands at the number of its job; those of jobs that have not run are `None`.
+pub fn results(plan: &Plan, rows: &[Option<Value>]) -> Report {
+    let measure = plan.experiment.measure;
+    let texts: Vec<&str> = plan.experiment.configs.iter().map(|c| c.text.as_str()).collect();
+    let labels = labels(&texts);
+    let judged = judged(plan, rows, &labels);
+    let mut report = Report::new(&plan.experiment.title);
+    let by = format!("by {}: {}", measure.name, measure.about);
+    report.add(Part::Verdict(verdict(plan, &judged, rows), by));
+    report.on_page(charts(plan, &judged));
+    report.add(table(plan, &judged, rows));
+    report.add_rows(
+        plan.jobs.iter().filter_map(|job| Some(own_row(plan, job, rows[job.number].as_ref()?))),
+    );
+    report
+}
+
+/// The row of a job. What names it is the job's own: another job with the same key may have run first.
+fn own_row(plan: &Plan, job: &Job, row: &Value) -> Value {
+    let mut own = named(plan, job);
+    if let Value::Object(row) = row {
+        let figures = row.iter().filter(|(name, _)| !own.contains_key(*name));
+        let figures: Vec<_> = figures.map(|(name, value)| (name.clone(), value.clone())).collect();
+        own.extend(figures);
+    }
+    own.into()
+}
+
+fn judged<'a>(plan: &Plan, rows: &[Option<Value>], labels: &'a [String]) -> Vec<Judged<'a>> {
+    let measure = plan.experiment.measure.name;
+    let value = |job: &Job| rows[job.number].as_ref()?.get(MEASURED)?.get(measure)?.as_f64();
+    let runs = plan.jobs.chunks(plan.experiment.seeds as usize);
+    let of = |runs: &[Job]| Judged {
+        workload: runs[0].workload,
+        config: runs[0].config,
+        label: &labels[runs[0].config],
+        values: runs.iter().map(value).collect(),
+    };
+    runs.map(of).collect()
+}
+
+fn verdict(plan: &Plan, judged: &[Judged<'_>], rows: &[Option<Value>]) -> String {
+    let mut said = Vec::new();
+    let by_workload: Vec<&[Judged<'_>]> = judged.chunks(plan.configs.len()).collect();
+    let many = by_workload.len() > 3;
+    let mut wins: Vec<(&str, usize)> = Vec::new();
+    for of_one in &by_workload {
+        let mut sound: Vec<(&Judged<'_>, f64)> =
+            of_one.iter().filter_map(|one| Some((one, one.median()?))).collect();
+        sound.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let Some((best, _)) = sound.first() else { continue };
+        match wins.iter_mut().find(|(label, _)| *label == best.label) {
+            Some((_, count)) => *count += 1,
+            None => wins.push((best.label, 1)),
+        }
+        if !many {
+            let workload = &plan.experiment.workloads[best.workload].text;
+            said.push(of_workload(plan, workload, &sound));
+        }
+    }
+    if many {
+        wins.sort_by_key(|(_, count)| std::cmp::Reverse(*count));
+        let all: usize = wins.iter().map(|(_, count)| count).sum();
+        let listed: Vec<String> =
+            wins.iter().take(3).map(|(label, count)| format!("{label} on {count}")).collect();
+        said.push(format!("Of {all} workloads, the best is {}.", listed.join(", ")));
+    }
+    let missing = rows.iter().filter(|row| row.is_none()).count();
+    let failed = rows.iter().flatten().filter(|row| failure(row).is_some()).count();
+    if missing > 0 {
+        said.push(format!("Of {} runs, {missing} are missing.", rows.len()));
+    }
+    if failed > 0 {
+        said.push(format!("{failed} runs failed and are not judged."));
+    }
+    said.join(" ")
+}
+
+/// The sentence on one workload, whose configurations are sorted.
+fn of_workload(plan: &Plan, workload: &str, sound: &[(&Judged<'_>, f64)]) -> String {
+    let measure = plan.experiment.measure;
+    let (best, value) = sound[0];
+    let text = |value: f64| measure.text(value);
+    let Some((second, next)) = sound.get(1) else {
+        return format!("{workload}: {} has {}.", best.label, text(value));
+    };
+    let pair = [best.config, second.config].map(|config| plan.configs[config].clone());
+    let close = measure.error(&Trust::of(&pair)).max(1.0 + NOISE);
+    let tied = sound.iter().take_while(|(_, other)| *other <= value * close).count();
+    if tied > 1 {
+        let (a, x) = (best.label, text(value));
+        let (last, y) = (sound[tied - 1].0.label, sound[tied - 1].1);
+        let others = match tied {
+            2 => last.to_string(),
+            tied => format!("{} others", tied - 1),
+        };
+        return match y == value {
+            true => format!("{workload}: {a} and {others} are equal with {x}."),
+            false => format!(
+                "{workload}: {a} ({x}) and {others} (up to {}) are too close to call.",
+                text(y)
+            ),
+        };
+    }
+    let more = (next / value - 1.0) * 100.0;
+    let (best, second) = (best.label, second.label);
+    format!(
+        "{workload}: {best} is the best with {}; {second} follows with {} ({more:.0}% more).",
+        text(value),
+        text(*next)
+    )
+}
+
+/// Why a run has no figures that can be judged.
+fn failure(row: &Value) -> Option<String> {
+    if let Some(error) = row.get(ERROR).and_then(Value::as_str) {
+        return Some(error.into());
+    }
+    let failed = row.get("failed").and_then(Value::as_u64).unwrap_or(0);
+    (failed > 0).then(|| format!("{failed} operations failed"))
+}
+
+/// The names of settings that vary, in the order in which they first appear.
+fn varied(points: &[Point]) -> Vec<&str> {
+    let mut names: Vec<&str> = Vec::new();
+    for (name, _) in points.iter().flat_map(|point| &point.varied) {
+        if !names.contains(&name.as_str()) {
+            names.push(name);
+        }
+    }
+    names
+}
+
+fn value_in<'a>(point: &'a Point, name: &str) -> Option<&'a str> {
+    point.varied.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+}
+
+/// A row for each workload and configuration.
+fn table(plan: &Plan, judged: &[Judged<'_>], rows: &[Option<Value>]) -> Table {
+    let measure = plan.experiment.measure;
+    let several = plan.experiment.seeds > 1;
+    let mut columns = vec!["workload", "configuration", measure.title];
+    if several {
+        columns.extend(["least", "most"]);
+    }
+    columns.push("remark");
+    let row = |(one, jobs): (&Judged<'_>, &[Job])| {
+        let text = |value: f64| Cell::from(measure.text(value));
+        let mut cells: Vec<Cell> =
+            vec![plan.experiment.workloads[one.workload].text.as_str().into(), one.label.into()];
+        cells.push(one.median().map_or("-".into(), text));
+        if several {
+            let values = one.values.as_deref().unwrap_or_default();
+            let least = values.iter().copied().reduce(f64::min);
+            let most = values.iter().copied().reduce(f64::max);
+            cells.extend([least, most].map(|value| value.map_or("-".into(), text)));
+        }
+        let of_jobs = || jobs.iter().map(|job| rows[job.number].as_ref());
+        let missing = of_jobs().filter(Option::is_none).count();
+        let failed = of_jobs().flatten().find_map(failure);
+        cells.push(match (missing, failed) {
+            (_, Some(why)) => why.into(),
+            (0, None) => "".into(),
+            (missing, None) => format!("{missing} of {} runs are missing", jobs.len()).into(),
+        });
+        cells
+    };
+    let jobs = plan.jobs.chunks(plan.experiment.seeds as usize);
+    Table::new(columns, 2).with(judged.iter().zip(jobs).map(row)).giving_way(3)
+}
+
+/// A chart for each setting that varies: a line for each combination of the others.
+fn charts(plan: &Plan, judged: &[Judged<'_>]) -> Vec<String> {
+    let names = varied(&plan.experiment.configs);
+    let of_configs = names.into_iter().filter_map(|name| {
+        let point = |one: &Judged<'_>| &plan.experiment.configs[one.config];
+        let others = |one: &Judged<'_>| &plan.experiment.workloads[one.workload];
+        chart(plan.experiment.measure, name, judged, &point, &others)
+    });
+    let names = varied(&plan.experiment.workloads);
+    let of_workloads = names.into_iter().filter_map(|name| {
+        let point = |one: &Judged<'_>| &plan.experiment.workloads[one.workload];
+        let others = |one: &Judged<'_>| &plan.experiment.configs[one.config];
+        chart(plan.experiment.measure, name, judged, &point, &others)
+    });
+    of_configs.chain(of_workloads).collect()
+}
+
+/// The measure over a setting.
+fn chart<'p, 'j>(
+    measure: &MeasureEntry,
+    name: &str,
+    judged: &[Judged<'j>],
+    point: &(dyn Fn(&Judged<'j>) -> &'p Point + '_),
+    other: &(dyn Fn(&Judged<'j>) -> &'p Point + '_),
+) -> Option<String> {
+    // Each line: what is the same along it, and the values of the setting with the measure.
+    let mut lines: Vec<(String, Vec<(&str, f64)>)> = Vec::new();
+    for one in judged {
+        let (Some(value), Some(y)) = (value_in(point(one), name), one.median()) else { continue };
+        let rest = point(one).varied.iter().filter(|(own, _)| own != name);
+        let rest: Vec<String> = rest.map(|(own, value)| format!("{own}={value}")).collect();
+        let base = point(one).text.split([':', ',']).next().unwrap_or_default();
+        let others = other(one).text.as_str();
+        let along = [others, base].into_iter().chain(rest.iter().map(String::as_str));
+        let along = along.collect::<Vec<_>>().join(" ");
+        match lines.iter_mut().find(|(own, _)| *own == along) {
+            Some((_, points)) => points.push((value, y)),
+            None => lines.push((along, vec![(value, y)])),
+        }
+    }
+    lines.retain(|(_, points)| points.len() > 1);
+    if lines.is_empty() {
+        return None;
+    }
+    let left_out = lines.len().saturating_sub(MOST_LINES);
+    lines.truncate(MOST_LINES);
+    let more =
+        if left_out > 0 { format!(", {left_out} more lines left out") } else { String::new() };
+    let title = format!("{} over {name}{more}", measure.title);
+    let in_order = lines.iter().flat_map(|(_, points)| points).map(|(value, _)| number(value));
+    Some(match in_order.collect::<Option<Vec<f64>>>() {
+        Some(_) => lines_over(measure, &title, name, &lines),
+        None => bars_over(&title, &lines),
+    })
+}
+
+/// A value that can stand on an axis: a number, or an amount of bytes.
+fn number(value: &str) -> Option<f64> {
+    value.parse().ok().or_else(|| bytes(value).ok().map(|bytes| bytes as f64))
+}
+
+fn lines_over(
+    measure: &MeasureEntry,
+    title: &str,
+    name: &str,
+    lines: &[(String, Vec<(&str, f64)>)],
+) -> String {
+    let line = |(at, (along, points)): (usize, &(String, Vec<(&str, f64)>))| {
+        let mut points: Vec<(f64, f64)> =
+            points.iter().filter_map(|(value, y)| Some((number(value)?, *y))).collect();
+        points.sort_by(|a, b| a.0.total_cmp(&b.0));
+        Line { name: along.clone(), colour: nth(at), paper: false, points }
+    };
+    let all: Vec<Line> = lines.iter().enumerate().map(line).collect();
+    let chart = Chart { title, y_label: measure.unit(), log_y: false, marks: &[] };
+    // Amounts are doubled from one to the next, which a logarithmic axis shows evenly.
+    let positive = all.iter().flat_map(|line| &line.points).all(|(x, _)| *x > 0.0);
+    match positive {
+        true => draw::lines(&chart, &all, name),
+        false => draw::over_time(&chart, &all, name),
+    }
+}
+
+fn bars_over(title: &str, lines: &[(String, Vec<(&str, f64)>)]) -> String {
+    let bar = |(at, (value, y)): (usize, &(&str, f64))| Bar::new(*value, nth(at), *y);
+    let groups: Vec<Group> = lines
+        .iter()
+        .map(|(along, points)| Group {
+            title: along.clone(),
+            bars: points.iter().enumerate().map(bar).collect(),
+        })
+        .collect();
+    draw::bars(title, &groups, Span::Shared)
+}
+
+/// The jobs of a part, and whether each has a row.
+pub fn listing(plan: &Plan, shard: Shard, rows: &[Option<Value>]) -> Report {
+    let mut report = Report::new(&plan.experiment.title);
+    let jobs: Vec<&Job> = plan.part(shard).collect();
+    let done = jobs.iter().filter(|job| rows[job.number].is_some()).count();
+    report.add(Part::Verdict(format!("Of {} runs, {done} are done.", jobs.len()), String::new()));
+    let mut table = Table::new(["number", "key", "workload", "configuration", "seed", "state"], 4);
+    for job in jobs {
+        let experiment = &plan.experiment;
+        let state = match &rows[job.number] {
+            None => "missing",
+            Some(row) if failure(row).is_some() => "failed",
+            Some(_) => "done",
+        };
+        table.push(vec![
+            (job.number + 1).to_string().into(),
+            job.key.as_str().into(),
+            experiment.workloads[job.workload].text.as_str().into(),
+            experiment.configs[job.config].text.as_str().into(),
+            job.seed.to_string().into(),
+            state.into(),
+        ]);
+    }
+    report.add(table);
+    report
+}

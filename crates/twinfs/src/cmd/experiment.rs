@@ -1,0 +1,142 @@
+//! `twinfs run`, `merge` and `diff`: experiments that files describe.
+
+use std::fs::File;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use serde_json::Value;
+use twin_cli::progress::Progress;
+use twin_cli::{Failure, Outcome, Printer, say, usage};
+use twin_experiment::{
+    Content, Difference, Ended, Experiment, Merged, Plan, Prepared, Shard, Side, Store, StoreError,
+    difference, execute, listing, merge, results,
+};
+use twin_host::Interrupts;
+use twin_lab::MEASURES;
+
+use super::compare::machine_file;
+use super::workload::chosen;
+use crate::cli::{Diff, Merge, Pace, RunExperiment};
+
+pub(crate) fn run(args: &RunExperiment, interrupts: &Interrupts) -> Outcome {
+    let plan = plan(args)?;
+    let mut printer = Printer::of(&args.output, interrupts)?;
+    let dir = args.store.clone().unwrap_or_else(|| beside(&args.file));
+    let store = Store::create(&dir).map_err(told)?;
+    let shard = args.shard.unwrap_or(Shard::ALL);
+    if args.list {
+        printer.print(&listing(&plan, shard, &rows(&plan, &store)?))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let threads = args.jobs.map_or(threads, |jobs| jobs as usize);
+    let bar = Progress::share("runs");
+    let told_bar = bar.told();
+    let ended = execute(&plan, shard, &store, threads, &|done, all| told_bar(done, all));
+    bar.finish();
+    let Ended { ran, there } = ended.map_err(told)?;
+    let rows = rows(&plan, &store)?;
+    printer.print(&results(&plan, &rows))?;
+    if args.output.is_table() {
+        say(format!("{ran} runs were made and {there} were there, in {}.", dir.display()))?;
+    }
+    let is_sound = |row: &Value| row.get("error").is_none() && row.get("failed") == Some(&0.into());
+    let sound = plan.part(shard).all(|job| rows[job.number].as_ref().is_some_and(is_sound));
+    Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+pub(crate) fn run_merge(args: &Merge) -> Outcome {
+    let from = args.from.iter().map(|dir| Store::open(dir));
+    let from = from.collect::<Result<Vec<_>, _>>().map_err(told)?;
+    let into = Store::create(&args.into).map_err(told)?;
+    let Merged { added, there, damaged } = merge(&from, &into).map_err(told)?;
+    let place = args.into.display();
+    say(format!("{added} results were added to {place}, and {there} were there."))?;
+    if damaged == 0 {
+        return Ok(ExitCode::SUCCESS);
+    }
+    Err(format!("{damaged} results are damaged and were left out: `twinfs run` makes them again")
+        .into())
+}
+
+pub(crate) fn run_diff(args: &Diff, interrupts: &Interrupts) -> Outcome {
+    if !(args.threshold.is_finite() && args.threshold >= 0.0) {
+        return Err(usage(format!("--threshold {}: must not be negative", args.threshold)));
+    }
+    let mut printer = Printer::of(&args.output, interrupts)?;
+    let read = |dir: &Path| Store::open(dir).and_then(|store| store.rows()).map_err(told);
+    let (first, second) = (read(&args.first)?, read(&args.second)?);
+    let names = [&args.first, &args.second].map(|dir| dir.display().to_string());
+    let side = |at: usize, rows| Side { name: &names[at], rows };
+    let measure = MEASURES.get(&args.by).map_err(usage)?;
+    let found = difference(&side(0, &first), &side(1, &second), measure, args.threshold / 100.0)?;
+    let Difference { report, worse, lost } = found;
+    printer.print(&report)?;
+    Ok(if worse == 0 && lost == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+fn told(error: StoreError) -> String {
+    error.to_string()
+}
+
+/// The place of the store of an experiment.
+fn beside(file: &Path) -> PathBuf {
+    let mut name = file.file_name().unwrap_or_default().to_owned();
+    name.push(".runs");
+    file.with_file_name(name)
+}
+
+/// The rows that are in the store, at the numbers of their jobs.
+fn rows(plan: &Plan, store: &Store) -> Result<Vec<Option<Value>>, String> {
+    plan.jobs.iter().map(|job| store.get(&job.key).map_err(told)).collect()
+}
+
+/// The plan of the file, with its workloads looked through.
+fn plan(args: &RunExperiment) -> Result<Plan, Failure> {
+    let path = &args.file;
+    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let name = path.file_stem().unwrap_or_default().to_string_lossy();
+    let in_file = |error| usage(format!("{}: {error}", path.display()));
+    let experiment = Experiment::parse(&name, &text).map_err(in_file)?;
+    let pace = experiment.pace.as_deref().map(|name| match name {
+        "recorded" => Pace::Recorded,
+        "think" => Pace::Think,
+        _ => Pace::Asap,
+    });
+    let dir = path.parent().unwrap_or(Path::new(""));
+    let workloads = experiment.workloads.iter();
+    let prepared = workloads.map(|point| prepared(dir, &point.text, pace));
+    let prepared = prepared.collect::<Result<Vec<_>, Failure>>()?;
+    let machine = args.machine.as_deref().map(machine_file).transpose()?.map(Arc::new);
+    let own = std::env::current_exe().and_then(File::open).and_then(Content::of_reader);
+    let build = own.map_err(|error| format!("reading this program: {error}"))?;
+    Plan::of(experiment, prepared, machine, build).map_err(in_file)
+}
+
+/// A workload, which is a file if there is one of that name.
+fn prepared(dir: &Path, text: &str, pace: Option<Pace>) -> Result<Prepared, Failure> {
+    let file = dir.join(text);
+    let is_file = file.is_file();
+    let by_hand = text.ends_with(".toml");
+    let found = match is_file && !by_hand {
+        true => chosen(Some(&file), None, None, 1)?,
+        false if is_file => chosen(None, None, file.to_str(), 1)?,
+        false => chosen(None, None, Some(text), 1)?,
+    };
+    if found.is_cut {
+        return Err(format!(
+            "{}: it was cut off when it was recorded: `twinfs convert --partial {0} -o good.tw` makes a \
+             whole trace of it",
+            file.display()
+        )
+        .into());
+    }
+    let content = match is_file {
+        true => File::open(&file).and_then(Content::of_reader),
+        false => Ok(Content::of_text(text)),
+    };
+    let content = content.map_err(|error| format!("{}: {error}", file.display()))?;
+    let pace = Pace::of(pace, &found.workload, None).map_err(usage)?;
+    Ok(Prepared { workload: found.workload, content, pace })
+}
