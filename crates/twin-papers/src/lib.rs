@@ -33,7 +33,7 @@ pub use check::{Check, Expect, Kind};
 pub use claim::{Claim, Judged};
 pub use claims::claims;
 pub use need::Need;
-pub use pages::{html, json, present, text};
+pub use pages::{by_phase, html, json, present, rows, text, verdict};
 pub use paper::Paper;
 pub use progress::{Progress, silent};
 pub use reproduce::reproduce;

@@ -114,17 +114,34 @@ fn report(
     match (found, args.cells) {
         (Some(found), _) => {
             object["wrong"] = wrong::json(found);
-            let mut report = Report::plain(title, wrong::text(found), [(); 0]);
+            let mut report = answer(title, judged, wrong::text(found));
+            report.add_rows(reproduce::rows(judged));
             report.set_json(object);
             report
         }
-        (None, true) => Report::plain(title, clc::csv(results), cells(results)),
+        (None, true) => {
+            let mut report = answer(title, judged, clc::csv(results));
+            report.add_rows(cells(results));
+            report
+        }
         (None, false) => {
-            let checks = object["checks"].as_array().cloned().unwrap_or_default();
-            Report::plain(title, reproduce::text(judged), checks)
+            let mut report = answer(title, judged, reproduce::text(judged));
+            report.add_rows(reproduce::rows(judged));
+            report.set_json(object);
+            report
         }
     }
 }
+
+/// An answer with its verdict and these lines.
+fn answer(title: &str, judged: &[Judged], lines: String) -> Report {
+    let mut report = Report::answer("reproduce", title);
+    report.set_verdict(reproduce::verdict(judged), JUDGED_BY);
+    report.add(Part::Lines(lines));
+    report
+}
+
+const JUDGED_BY: &str = "Only independent checks, those of the kinds paper and order, count.";
 
 /// The table of 1994: a row for each size, in MB a second.
 fn cells(results: &Results) -> Vec<Value> {
@@ -165,8 +182,10 @@ fn measured(path: &Path) -> Result<serde_json::Value, String> {
     let value: Result<serde_json::Value, _> =
         text.and_then(|t| serde_json::from_str(&t).map_err(|e| e.to_string()));
     match value {
+        // Before answers had verdicts, they were arrays with all targets in a row.
         Ok(rows) if rows.is_array() => Ok(rows),
-        Ok(_) => Err("it is not what twinfs bench --format json prints, an array of rows".into()),
+        Ok(answer) if answer["command"] == "bench" => Ok(reproduce::by_phase(&answer["rows"])),
+        Ok(_) => Err("it is not what twinfs bench --format json prints".into()),
         Err(error) => Err(error),
     }
     .map_err(|e| format!("{}: {e}", path.display()))

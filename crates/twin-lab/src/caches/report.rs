@@ -3,7 +3,7 @@
 use super::{Row, Study};
 use twin_report::draw::{self, Chart, Line, nth};
 use twin_report::table::{Cell, fixed};
-use twin_report::{Part, Report, Table, cells};
+use twin_report::{Report, Table, cells, value};
 
 /// The rows of each policy, in their order.
 fn by_policy(rows: &[Row]) -> Vec<&[Row]> {
@@ -17,7 +17,8 @@ fn is_offline(study: &Study<'_>, name: &str) -> bool {
 
 /// The report on the rows of a study; `title` names the trace.
 pub fn report(title: &str, study: &Study<'_>, rows: &[Row]) -> Report {
-    let mut report = Report::new(format!("Caches for {title}"));
+    let mut report = Report::answer("cache", format!("Caches for {title}"));
+    report.set_verdict(verdict(study, rows), MEASURE);
     report.add(format!(
         "{} accesses to {} different {}, {} bytes",
         study.accesses.len(),
@@ -25,9 +26,6 @@ pub fn report(title: &str, study: &Study<'_>, rows: &[Row]) -> Report {
         if study.accesses.sizes.is_some() { "objects" } else { "blocks of a file or device" },
         study.accesses.footprint_bytes()
     ));
-    if let Some(verdict) = verdict(study, rows) {
-        report.add(Part::Verdict(verdict, String::new()));
-    }
     let misses = |row: &Row| Some(100.0 * row.miss_ratio());
     let seconds = |row: &Row| row.device.as_ref().map(|device| device.device_ms / 1e3);
     let has_disk = rows.iter().any(|row| row.device.is_some());
@@ -39,7 +37,11 @@ pub fn report(title: &str, study: &Study<'_>, rows: &[Row]) -> Report {
         report.on_terminal(grid(rows, "disk, s", &seconds));
     }
     report.section("All figures", [figures(rows, has_disk).into()]);
-    report.add_rows(rows);
+    report.add_rows(rows.iter().map(|row| {
+        let mut object = value(row);
+        object["miss_share"] = row.miss_ratio().into();
+        object
+    }));
     report
 }
 
@@ -64,8 +66,15 @@ fn curves(
     draw::lines(&chart, &lines, "size of the cache")
 }
 
+const MEASURE: &str = "Measure: accesses that do not find their block or object, with the size in the middle; \
+    smaller is better.";
+
 /// Which policy misses the least with the size in the middle.
-fn verdict(study: &Study<'_>, rows: &[Row]) -> Option<String> {
+fn verdict(study: &Study<'_>, rows: &[Row]) -> String {
+    compared(study, rows).unwrap_or_else(|| "No policy was simulated that knows no future.".into())
+}
+
+fn compared(study: &Study<'_>, rows: &[Row]) -> Option<String> {
     let mut sizes: Vec<u64> = rows.iter().map(|row| row.size).collect();
     sizes.sort_unstable();
     sizes.dedup();
@@ -117,11 +126,12 @@ fn grid(rows: &[Row], title: &str, value: &dyn Fn(&Row) -> Option<f64>) -> Table
 
 /// All figures, a row for each policy and size.
 fn figures(rows: &[Row], has_disk: bool) -> Table {
-    let of_disk = ["disk reads", "disk writes", "reads, ms", "writes, ms"];
-    let columns = ["policy", "size", "requests", "misses", "misses, %"].into_iter();
+    let of_disk = ["device reads", "device writes", "read, ms", "write, ms"];
+    let columns = ["policy", "size", "requests", "misses", "miss share"].into_iter();
     let row = |row: &Row| {
-        let percent = fixed(100.0 * row.miss_ratio(), 2);
-        let mut cells = cells![row.policy, bytes(row.size), row.requests, row.misses, percent];
+        let share = format!("{:.2}%", 100.0 * row.miss_ratio());
+        let share = Cell::new(row.miss_ratio(), "share", share);
+        let mut cells = cells![row.policy, bytes(row.size), row.requests, row.misses, share];
         if let Some(device) = &row.device {
             cells.extend(cells![device.device_reads, device.device_writes]);
             cells.extend([fixed(device.read_ms, 1), fixed(device.write_ms, 1)]);

@@ -12,7 +12,8 @@ use twin_host::fuse::sync_file_system;
 use twin_host::{Interrupts, Undoing, absolute, real_clock, remove_by_force};
 use twin_lab::{Config, Run};
 use twin_real::device_times;
-use twin_report::Report;
+use twin_report::units::duration;
+use twin_report::{Part, Report};
 
 use super::compare::tell_of_events;
 use super::start::Start;
@@ -77,9 +78,18 @@ fn device(dir: &Path, mut printer: Printer, interrupts: &Interrupts) -> Outcome 
         "flush_us": times.flush_ns / 1000, "bytes_per_s": times.bytes_per_s,
         "ssd": setting,
     });
-    let text = format!("disk=ssd-sata,ssd={setting}");
-    let title = format!("The device under {}", dir.display());
-    printer.print(&Report::plain(title, text, [row]))?;
+    let mut report = Report::answer("bench", format!("The device under {}", dir.display()));
+    let us = |ns: u64| duration(ns as f64 / 1e3);
+    let verdict = format!(
+        "A read takes {}, a write {}, a flush {}. Simulations have this device as the disk below.",
+        us(times.read_ns),
+        us(times.write_ns),
+        us(times.flush_ns)
+    );
+    report.set_verdict(verdict, "Medians, measured one request after the other.");
+    report.add(Part::Lines(format!("disk=ssd-sata,ssd={setting}")));
+    report.add_rows([row]);
+    printer.print(&report)?;
     Ok(ExitCode::SUCCESS)
 }
 
