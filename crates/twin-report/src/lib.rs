@@ -24,6 +24,7 @@ mod markdown;
 pub mod markup;
 mod report;
 pub mod rows;
+pub mod schema;
 mod style;
 pub mod table;
 mod terminal;
