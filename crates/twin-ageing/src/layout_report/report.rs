@@ -27,7 +27,7 @@ impl LayoutReport {
         report.on_page(Part::heading("All figures"));
         report.add(classes(&self.classes));
         match free {
-            None => report.add("Free space: not told by this file system, or not to this user."),
+            None => report.add("Free space: not known. Of a directory --free reads it, as root, if the file system tells."),
             Some(free) => {
                 report.add(free_words(free));
                 report.add(runs(free));

@@ -35,9 +35,7 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     if args.peers {
         return super::peers::run(args, interrupts);
     }
-    let targets = targets(args, &interrupts.stop())?;
-    let _undoing: Vec<_> = args.dir.iter().map(|dir| undoes_runs(dir, interrupts)).collect();
-    if targets.is_empty() {
+    if args.sim.is_empty() && args.dir.is_empty() {
         let why = "nothing to run on: name targets with --config CONFIG, --dir DIR or --peers";
         return Err(usage(why));
     }
@@ -50,6 +48,9 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
         benches.extend(bench::parse(text).map_err(usage)?);
     }
     let mut printer = Printer::of(&args.output, interrupts)?;
+    // All that can be wrong with the command line is known before a volume is aged.
+    let targets = targets(args, &interrupts.stop())?;
+    let _undoing: Vec<_> = args.dir.iter().map(|dir| undoes_runs(dir, interrupts)).collect();
     let bar = match args.log {
         Some(_) => Progress::hidden(),
         None => Progress::of("benchmarks", 1),

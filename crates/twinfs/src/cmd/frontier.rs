@@ -19,10 +19,6 @@ use crate::cli::{Frontier, Pace};
 
 pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
     let config = Config::parse(&args.config).map_err(usage)?;
-    let run = match Start::of(&args.start)? {
-        Some(start) => start.apply_all(vec![Run::of(config)])?.remove(0),
-        None => Run::of(config),
-    };
     let ages: Result<Vec<u64>, _> =
         args.ages.iter().map(|text| nanos(text, twin_rt::SECS)).collect();
     let ages = ages.map_err(|error| usage(format!("--ages: {error}")))?;
@@ -39,6 +35,11 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
         false => BTreeMap::new(),
     };
     let printer = Printer::of(&args.output, interrupts)?;
+    // All that can be wrong with the command line is known before a volume is aged.
+    let run = match Start::of(&args.start)? {
+        Some(start) => start.apply_all(vec![Run::of(config)])?.remove(0),
+        None => Run::of(config),
+    };
     let number = |workload: usize, choice: usize| workload * choices.len() + choice;
     let is_left = |workload: usize, choice: &usize| !known.contains_key(&number(workload, *choice));
     let lefts: Vec<Vec<usize>> = (0..workloads.len())
