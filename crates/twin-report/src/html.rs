@@ -45,6 +45,10 @@ fn markup(part: &Part) -> String {
         Part::Table(table) if table.is_empty() => String::new(),
         Part::Table(table) => table_of(&table.texts()),
         Part::Charts(drawings) => charts(drawings),
+        Part::Folded(title, parts) => {
+            let inner: String = parts.iter().map(markup).collect();
+            format!("<details><summary>{}</summary>{inner}</details>", escape(title))
+        }
     }
 }
 

@@ -18,6 +18,10 @@ fn text(part: &Part) -> Option<String> {
         Part::Text(lines) | Part::Failure(lines) | Part::Words(lines) => lines.trim().to_owned(),
         Part::Lines(lines) => format!("```\n{}\n```", lines.trim_end()),
         Part::Table(table) if !table.is_empty() => table.markdown(),
+        Part::Folded(title, parts) => {
+            let inner = parts.iter().filter_map(text).collect::<Vec<_>>().join("\n\n");
+            format!("## {title}\n\n{inner}")
+        }
         Part::Table(_) | Part::Names(_) | Part::Charts(_) => String::new(),
     };
     (!text.is_empty()).then_some(text)

@@ -31,6 +31,8 @@ pub enum Part {
     Table(Table),
     /// Charts side by side, drawn.
     Charts(Vec<String>),
+    /// What a page shows on demand, under this title.
+    Folded(String, Vec<Part>),
 }
 
 impl Part {

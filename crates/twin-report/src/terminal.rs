@@ -18,7 +18,7 @@ fn text(part: &Part, width: Option<u16>) -> Option<String> {
         Part::Lines(lines) => lines.trim_end().to_owned(),
         Part::Words(words) => broken(words, width),
         Part::Table(table) => of_table(table, width),
-        Part::Heading(..) | Part::Names(_) | Part::Charts(_) => String::new(),
+        Part::Heading(..) | Part::Names(_) | Part::Charts(_) | Part::Folded(..) => String::new(),
     };
     (!text.is_empty()).then_some(text)
 }

@@ -3,7 +3,7 @@
 use super::{Row, Study};
 use twin_report::draw::{self, Chart, Line, nth};
 use twin_report::table::{Cell, fixed};
-use twin_report::{Report, Table, cells, value};
+use twin_report::{Part, Report, Table, cells, value};
 
 /// The rows of each policy, in their order.
 fn by_policy(rows: &[Row]) -> Vec<&[Row]> {
@@ -29,14 +29,25 @@ pub fn report(title: &str, study: &Study<'_>, rows: &[Row]) -> Report {
     let misses = |row: &Row| Some(100.0 * row.miss_ratio());
     let seconds = |row: &Row| row.device.as_ref().map(|device| device.device_ms / 1e3);
     let has_disk = rows.iter().any(|row| row.device.is_some());
-    let mut drawings = vec![curves(study, rows, "misses, % of accesses", &misses)];
-    drawings.extend(has_disk.then(|| curves(study, rows, "time of the disk, s", &seconds)));
-    report.on_page(drawings);
-    report.on_terminal(grid(rows, "misses, %", &misses));
+    let order = order(study, rows);
+    let mut measures: Vec<Measure<'_>> =
+        vec![("Misses by size of the cache", "misses, % of accesses", "misses, %", &misses)];
     if has_disk {
-        report.on_terminal(grid(rows, "disk, s", &seconds));
+        measures.push(("Time of the disk", "time of the disk, s", "disk, s", &seconds));
     }
-    report.section("All figures", [figures(rows, has_disk).into()]);
+    let chosen = &order[..order.len().min(CURVES)];
+    for (title, label, heading, value) in &measures {
+        report.on_page(vec![curves(study, rows, chosen, (title, label), value)]);
+        report.add(grid(rows, heading, value));
+    }
+    if order.len() > CURVES {
+        let all = measures.iter();
+        let all =
+            all.map(|(title, label, _, value)| curves(study, rows, &order, (title, label), value));
+        let title = format!("Curves of all {} policies", order.len());
+        report.on_page(Part::Folded(title, vec![all.collect::<Vec<_>>().into()]));
+    }
+    report.on_page(Part::Folded("All figures".into(), vec![figures(rows, has_disk).into()]));
     report.add_rows(rows.iter().map(|row| {
         let mut object = value(row);
         object["miss_share"] = row.miss_ratio().into();
@@ -45,25 +56,57 @@ pub fn report(title: &str, study: &Study<'_>, rows: &[Row]) -> Report {
     report
 }
 
-/// A line for each policy over the size of the cache.
+/// A figure of rows: the title of its chart, the label of its axis, the heading of its table, and its value.
+type Measure<'a> = (&'a str, &'a str, &'a str, &'a dyn Fn(&Row) -> Option<f64>);
+
+/// The most curves of a chart that can be told apart.
+const CURVES: usize = 7;
+
+/// The policies in the order in which they are worth a look: the optimum, the first one as what others are held
+/// against, then the others with the fewest misses at the size in the middle first.
+fn order(study: &Study<'_>, rows: &[Row]) -> Vec<&'static str> {
+    let size = middle(rows);
+    let mut all: Vec<(u8, u64, &'static str)> = Vec::new();
+    for (nth, of_policy) in by_policy(rows).into_iter().enumerate() {
+        let policy = of_policy[0].policy;
+        let misses =
+            of_policy.iter().find(|row| Some(row.size) == size).map_or(0, |row| row.misses);
+        let class = if is_offline(study, policy) || nth == 0 { 0 } else { 1 };
+        all.push((class, misses, policy));
+    }
+    all.sort_by_key(|(class, misses, _)| (*class, *misses));
+    all.into_iter().map(|(.., policy)| policy).collect()
+}
+
+/// The size in the middle.
+fn middle(rows: &[Row]) -> Option<u64> {
+    let mut sizes: Vec<u64> = rows.iter().map(|row| row.size).collect();
+    sizes.sort_unstable();
+    sizes.dedup();
+    sizes.get(sizes.len() / 2).copied()
+}
+
+/// A line for each of these policies over the size of the cache. A policy has one colour on the page.
 fn curves(
     study: &Study<'_>,
     rows: &[Row],
-    label: &str,
+    policies: &[&str],
+    (title, label): (&str, &str),
     value: &dyn Fn(&Row) -> Option<f64>,
 ) -> String {
-    let line = |(number, rows): (usize, &[Row])| Line {
-        name: rows[0].policy.to_owned(),
+    let line = |(number, policy): (usize, &&str)| Line {
+        name: (*policy).to_owned(),
         colour: nth(number),
-        paper: is_offline(study, rows[0].policy),
+        paper: is_offline(study, policy),
         points: rows
             .iter()
+            .filter(|row| row.policy == *policy)
             .filter_map(|row| Some((row.size as f64 / 1024.0, value(row)?)))
             .collect(),
     };
-    let lines: Vec<Line> = by_policy(rows).into_iter().enumerate().map(line).collect();
-    let chart = Chart { title: label, y_label: label, log_y: false, marks: &[] };
-    draw::lines(&chart, &lines, "size of the cache")
+    let lines: Vec<Line> = policies.iter().enumerate().map(line).collect();
+    let chart = Chart { title, y_label: label, log_y: false, marks: &[] };
+    draw::whole_lines(&chart, &lines, "size of the cache, bytes (K, M)")
 }
 
 const MEASURE: &str = "Measure: accesses that do not find their block or object, with the size in the middle; \
@@ -75,10 +118,7 @@ fn verdict(study: &Study<'_>, rows: &[Row]) -> String {
 }
 
 fn compared(study: &Study<'_>, rows: &[Row]) -> Option<String> {
-    let mut sizes: Vec<u64> = rows.iter().map(|row| row.size).collect();
-    sizes.sort_unstable();
-    sizes.dedup();
-    let size = *sizes.get(sizes.len() / 2)?;
+    let size = middle(rows)?;
     let (optimum, mut online): (Vec<&Row>, Vec<&Row>) =
         rows.iter().filter(|row| row.size == size).partition(|row| is_offline(study, row.policy));
     online.sort_by_key(|row| row.misses);

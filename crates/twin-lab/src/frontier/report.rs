@@ -4,7 +4,7 @@ use super::FrontierPoint;
 use twin_report::draw::{self, Chart, GREY, Line, nth};
 use twin_report::table::{Cell, figure};
 use twin_report::units;
-use twin_report::{Part, Report, Table, cells};
+use twin_report::{Report, Table, cells};
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -27,7 +27,6 @@ pub fn report(points: &[FrontierPoint]) -> Report {
          that survives a power failure.",
     );
     report.on_page(workloads.iter().map(|name| picture(name, points)).collect::<Vec<_>>());
-    report.on_page(Part::heading("All figures"));
     report.add(table(points));
     report.add_rows(points);
     report
@@ -122,8 +121,8 @@ fn picture(workload: &str, points: &[FrontierPoint]) -> String {
             of_it().filter(|p| p.on_frontier && !p.memory_survives).map(place).collect(),
         ),
     });
-    let chart = Chart { title: workload, y_label: "MiB lost", log_y: false, marks: &[] };
-    draw::over_time(&chart, &lines, "MiB written")
+    let chart = Chart { title: workload, y_label: "MiB lost, mean", log_y: false, marks: &[] };
+    draw::fitted(&chart, &lines, "MiB written")
 }
 
 /// A row for each point: bytes lost on average and at worst, bytes written, the device's time, latencies.
