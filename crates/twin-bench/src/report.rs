@@ -17,6 +17,7 @@ pub fn report(rows: &[Row], targets: &[String], simulated: &[&Config]) -> Report
     let lines = verdict(rows, &names).unwrap_or_else(|| vec![alone(rows, &names)]);
     let measure = "Measure: the amount of each phase a second; larger is better.";
     report.set_verdict(lines.join("\n"), measure);
+    report.add(figures(rows, targets));
     let name = |(number, name): (usize, &String)| (nth(number), name.clone(), String::new());
     report.on_page(Part::Names(targets.iter().enumerate().map(name).collect()));
     report.on_page(
@@ -24,8 +25,6 @@ pub fn report(rows: &[Row], targets: &[String], simulated: &[&Config]) -> Report
          the slowest to the fastest run.",
     );
     report.on_page(benchmarks(rows, &labels));
-    report.on_page(Part::heading("All figures"));
-    report.add(figures(rows, targets));
     if !simulated.is_empty() {
         report.section("Simulated targets", settings(simulated));
     }

@@ -9,7 +9,7 @@ use twin_age::{Layout, SizeClass, VolumeMap};
 use super::score;
 use twin_report::draw::{BLUE, Chart, Line, lines, nth, over_time};
 use twin_report::table::{Cell, fixed, percent};
-use twin_report::{Part, Report, Table, cells};
+use twin_report::{Report, Table, cells};
 
 const DAY_S: f64 = 86_400.0;
 
@@ -125,9 +125,8 @@ impl HistoryReport {
             self.verdict(),
             "Linear relations of the layout score with age and with use.",
         );
-        report.on_page(vec![self.over_time(), self.by_size()]);
-        report.on_page(Part::heading("All snapshots"));
         report.add(self.table());
+        report.on_page(vec![self.over_time(), self.by_size()]);
         report.add(relations(self));
         report.set_json(json!({
             "layout_score": self.layout_score,

@@ -20,14 +20,14 @@ impl LayoutReport {
         let mut report = Report::answer("layout", format!("Layout of {}", self.source));
         report.set_verdict(headline(self), SCORES);
         let free = self.free.as_ref();
+        report.add(classes(&self.classes));
         let mut drawings = vec![by_size(self)];
         drawings.extend(free.map(|free| free_charts(&self.source, free)).into_iter().flatten());
         drawings.push(map("parts of the volume", &space(volume), BLUE));
         report.on_page(drawings);
-        report.on_page(Part::heading("All figures"));
-        report.add(classes(&self.classes));
+        report.on_page(Part::heading("Free space"));
         match free {
-            None => report.add("Free space: not known. Of a directory --free reads it, as root, if the file system tells."),
+            None => report.add(NO_FREE),
             Some(free) => {
                 report.add(free_words(free));
                 report.add(runs(free));
@@ -47,6 +47,9 @@ impl LayoutReport {
         report
     }
 }
+
+const NO_FREE: &str =
+    "Free space: not known. Of a directory --free reads it, as root, if the file system tells.";
 
 const SCORES: &str = "The layout score is the share of blocks that begin where the file's previous block \
     ends (Smith and Seltzer 1994). The dynamic score is that of a reader of all files in the order of \

@@ -4,7 +4,7 @@ use super::Row;
 use crate::statistics::median;
 use twin_report::draw::{self, Bar, Chart, Group, Line, Span, bars, nth};
 use twin_report::table::{Cell, fixed};
-use twin_report::{Part, Report, Table, cells};
+use twin_report::{Report, Table, cells};
 
 /// The write amplifications of a pair of policies.
 struct Pair<'a> {
@@ -84,6 +84,7 @@ pub fn report(rows: &[Row]) -> Report {
     let mut report = Report::answer("volume", "Cleaning a log: write amplification");
     let (answer, measure) = verdict(&found);
     report.set_verdict(answer, measure);
+    report.add(found.table());
     report.on_page(
         "Write amplification: all blocks written over those that users wrote. A pair of names is a \
          placement and a victim policy. With several seeds a bar is the median, and its line reaches from \
@@ -91,8 +92,6 @@ pub fn report(rows: &[Row]) -> Report {
     );
     let of_workloads = (0..found.workloads.len()).map(|at| of_workload(at, &found));
     report.on_page(over_exponents(&found).into_iter().chain(of_workloads).collect::<Vec<_>>());
-    report.on_page(Part::heading("All figures"));
-    report.add(found.table());
     report.add_rows(rows);
     report
 }
