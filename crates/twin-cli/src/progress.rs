@@ -2,13 +2,14 @@
 //!
 //! Contract: on a terminal it is a bar that goes when the work is done. Elsewhere it is a line every
 //! `EVERY` from `FIRST` on, so that a log of a long command says how far it came, and a short command
-//! says nothing. The time left is extrapolated from all that was done; nothing is said of it before the
-//! first step, or where the number of steps is unknown. Standard output is never touched.
+//! says nothing. The time left is extrapolated, and told only while that is honest: after a few seconds, and if
+//! the second half of the time until now went about as fast as the first. Standard output is never touched.
 
 use std::io::{self, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use indicatif::style::ProgressTracker;
 use indicatif::{
     ProgressBar, ProgressDrawTarget, ProgressFinish, ProgressState, ProgressStyle, TermLike,
 };
@@ -93,7 +94,7 @@ impl Progress {
         };
         let template = if is_terminal { bar_text } else { line };
         if let Ok(style) = ProgressStyle::with_template(template) {
-            bar.set_style(style.with_key("left", left));
+            bar.set_style(style.with_key("left", Left::default()));
         }
         // An error ends it too.
         let bar = bar.with_finish(ProgressFinish::AndClear);
@@ -178,16 +179,67 @@ impl Counter for Progress {
     }
 }
 
-/// The time left, if it can be told.
-fn left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
-    if let Some(seconds) = seconds_left(state.pos(), state.len(), state.elapsed().as_secs_f64()) {
-        let _ = write!(out, ", about {} left", words(seconds));
+/// Tells the time left, as long as it can be told.
+#[derive(Clone, Default)]
+struct Left {
+    /// How much was done, of all, after so many seconds.
+    samples: Vec<(f64, f64)>,
+}
+
+/// The time between two samples, in seconds, and the fewest samples from which the time left is told.
+const SAMPLE: f64 = 0.5;
+const FEWEST: usize = 10;
+/// How much faster one half of the time may be than the other.
+const STEADY: f64 = 1.6;
+/// The share below which nothing is told.
+const LEAST: f64 = 0.02;
+
+impl Left {
+    fn sample(&mut self, elapsed_s: f64, done: u64, all: Option<u64>) {
+        let Some(all) = all.filter(|&all| all > 0) else { return };
+        let share = done as f64 / all as f64;
+        match self.samples.last() {
+            // Another number of steps, or the work has begun anew.
+            Some((_, before)) if share < *before => self.samples.clear(),
+            Some((at, _)) if elapsed_s < at + SAMPLE => return,
+            _ => {}
+        }
+        self.samples.push((elapsed_s, share));
+    }
+
+    /// The seconds left, if the pace has been steady.
+    fn seconds(&self) -> Option<f64> {
+        let (now, share) = *self.samples.last()?;
+        let (half, before) = *self.samples.get(self.samples.len() / 2)?;
+        if self.samples.len() < FEWEST || share < LEAST || share >= 1.0 || before <= 0.0 {
+            return None;
+        }
+        let paces = [before / half, (share - before) / (now - half)];
+        let [slow, fast] = [paces[0].min(paces[1]), paces[0].max(paces[1])];
+        (fast <= STEADY * slow).then(|| (1.0 - share) / paces[1])
     }
 }
 
-fn seconds_left(done: u64, all: Option<u64>, elapsed_s: f64) -> Option<f64> {
-    let all = all.filter(|&all| done > 0 && all > done)?;
-    Some(elapsed_s * (all - done) as f64 / done as f64)
+// A clock of indicatif's, which is not read here.
+#[allow(clippy::disallowed_types)]
+impl ProgressTracker for Left {
+    fn clone_box(&self) -> Box<dyn ProgressTracker> {
+        Box::new(self.clone())
+    }
+
+    fn tick(&mut self, state: &ProgressState, _: std::time::Instant) {
+        self.sample(state.elapsed().as_secs_f64(), state.pos(), state.len());
+    }
+
+    fn reset(&mut self, _: &ProgressState, _: std::time::Instant) {
+        self.samples.clear();
+    }
+
+    fn write(&self, _: &ProgressState, out: &mut dyn std::fmt::Write) {
+        if let Some(seconds) = self.seconds() {
+            let _ = write!(out, ", about {} left", words(seconds));
+        }
+    }
 }
 
 fn words(seconds: f64) -> String {
@@ -286,12 +338,21 @@ mod tests {
         assert_eq!(at(99.0, " "), None);
     }
 
+    /// The time left after samples of what was done of a hundred, each half a second after the one before.
+    fn left(done: impl Iterator<Item = u64>) -> Option<f64> {
+        let mut left = Left::default();
+        (1..).zip(done).for_each(|(at, done)| left.sample(f64::from(at) * SAMPLE, done, Some(100)));
+        left.seconds()
+    }
+
     #[test]
-    fn the_time_left_is_that_of_the_steps_before() {
-        assert_eq!(seconds_left(0, Some(10), 5.0), None, "nothing is known yet");
-        assert_eq!(seconds_left(5, None, 5.0), None);
-        assert_eq!(seconds_left(2, Some(10), 5.0), Some(20.0));
-        assert_eq!(seconds_left(10, Some(10), 5.0), None);
+    fn the_time_left_is_told_while_the_pace_is_steady() {
+        assert_eq!(left(1..=5), None, "nothing is known yet");
+        assert_eq!(left(1..=40).map(f64::round), Some(30.0));
+        assert_eq!(left((1..=20).chain((22..=80).step_by(8))), None, "it has become faster");
+        assert_eq!(left((1..=40).map(|_| 50)), None, "it stands still");
+        assert_eq!(left(1..=100), None, "all is done");
+        assert_eq!(left((1..=40).chain(1..=4)), None, "it began anew");
         assert_eq!([words(12.4), words(600.0), words(9000.0)], ["12 s", "10 min", "2.5 h"]);
     }
 }

@@ -1,5 +1,5 @@
-//! The report on a comparison: the verdict first, then a row for each run, the configurations with their
-//! settings, the measure, the disk's time, latencies, the course of the runs, and the volumes at the end.
+//! The report on a comparison: the verdict first, then a row for each run, the measure and the disk's time, latencies,
+//! the course of the runs, the volumes at the end, all figures, and last the settings.
 //!
 //! Contract: equal runs give equal bytes in every form. A configuration has one colour on the whole page.
 
@@ -66,16 +66,14 @@ impl Comparison<'_> {
             .zip(self.runs)
             .map(|((number, label), (_, run))| Shown { run, label, colour: nth(number) })
             .collect();
-        let mut report = Report::new(self.title);
+        let mut report = Report::answer("compare", self.title);
         self.answer(&mut report, &figures);
         report.on_page(vec![
             charts::measure(self.measure, &shown),
             charts::disk_time(&shown),
             charts::waits(&shown),
         ]);
-        report.on_page(Part::heading("Configurations"));
         report.on_page(Part::Names(shown.iter().map(Shown::name).collect()));
-        settings(&configs).into_iter().for_each(|part| report.on_page(part));
         let charts = |charts: Vec<String>| (!charts.is_empty()).then_some(Part::Charts(charts));
         let latencies = charts(charts::latencies(&shown));
         report.section("Latency", latencies.into_iter().flat_map(|all| [LATENCY.into(), all]));
@@ -94,6 +92,7 @@ impl Comparison<'_> {
                 settings(&configs).into_iter().for_each(|part| report.on_terminal(part));
             }
             report.on_page(table);
+            report.section("Settings", settings(&configs));
         }
         for figures in figures {
             let parts = observe::parts(&figures.observed, &figures.config, self.details);
@@ -119,14 +118,11 @@ impl Comparison<'_> {
         };
         let about = self.measure.about;
         let about = format!("Measure: {}, {about}; smaller is better.", self.measure.name);
-        report.on_page(Part::Verdict(verdict, about));
-        if let Some(verdict) = self.verdict {
-            report.on_terminal(verdict);
-        }
+        report.set_verdict(verdict, about);
         if !self.shared.is_empty() {
             report.add(format!("All configurations: {}.", self.shared));
         }
-        report.on_terminal(figures::summary(figures, self.not_run, self.measure));
+        report.add(figures::summary(figures, self.not_run, self.measure));
         for Figures { config, failed, ops, .. } in figures.iter().filter(|run| run.failed > 0) {
             report.on_page(Part::Failure(format!(
                 "{config}: {failed} of {} operations failed. Its figures are of less work; its bar is \
