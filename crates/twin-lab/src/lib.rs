@@ -37,6 +37,7 @@ mod history;
 pub mod layouts;
 mod machine;
 mod machine_file;
+mod machine_times;
 mod mount_flush;
 pub mod observe;
 mod planted;
@@ -75,9 +76,10 @@ pub use front_end::FrontEnd;
 pub use history::{BINS, History, LogAtEnd, Sampler};
 pub use machine::{NOBODY, OnVolume, disk_of, on_volume};
 pub use machine_file::{
-    Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor, Transfers,
+    Checked, Device, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor, Transfers,
     Validated,
 };
+pub use machine_times::{Distribution, Stalls, distributions};
 pub use mount_flush::MountFlush;
 pub use planted::PlantedFault;
 pub use presets::{FITTED_TO_1994, Preset, presets};

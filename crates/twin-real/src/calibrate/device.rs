@@ -9,11 +9,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use twin_disk::IoError;
-use twin_lab::{Device, Distribution, Pause, Transfers};
+use twin_lab::{Device, Pause, Stalls, Transfers, distributions};
 use twin_mount::content::must_be_blank;
 use twin_rt::MICROS;
 
 use super::bench::Bench;
+use super::rounds::kept;
 use crate::probe::{Probe, SPIN_NS};
 use crate::runner::median;
 
@@ -22,9 +23,10 @@ const SMALL: u64 = 4096;
 const LARGE: u64 = 1 << 20;
 /// Sizes of requests, and how many are measured a round.
 const SIZES: [(u64, usize); 5] =
-    [(SMALL, 60), (16 << 10, 40), (64 << 10, 30), (256 << 10, 20), (LARGE, 12)];
-/// Bytes written before a flush, and how many flushes are measured a round.
-const DIRTY: [(u64, usize); 4] = [(SMALL, 24), (64 << 10, 16), (LARGE, 10), (16 << 20, 3)];
+    [(SMALL, 250), (16 << 10, 80), (64 << 10, 60), (256 << 10, 30), (LARGE, 12)];
+/// Bytes written before a flush, and how many flushes are measured a round. Small ones decide what a sync
+/// takes, so there are thousands of them: a stall among few says nothing of its share.
+const DIRTY: [(u64, usize); 4] = [(SMALL, 500), (64 << 10, 60), (LARGE, 20), (16 << 20, 3)];
 /// Sizes of writes into a sparse file, each flushed, and how many a round.
 const SPARSE: [(u64, usize); 3] = [(SMALL, 10), (64 << 10, 10), (LARGE, 5)];
 /// Numbers of requests in flight.
@@ -94,6 +96,21 @@ impl Samples {
         }
     }
 
+    /// Medians of each kind and size, by round.
+    pub(super) fn figures(&self) -> Vec<Vec<f64>> {
+        let medians = |rounds: &Vec<Vec<f64>>| rounds.iter().cloned().map(median).collect();
+        let of_work = self.times.iter().filter(|((kind, _), _)| *kind != IDLE);
+        of_work.map(|(_, rounds)| medians(rounds)).collect()
+    }
+
+    /// Forgets the rounds that do not stay.
+    pub(super) fn keep(&mut self, stays: &[bool]) {
+        let times = self.times.values_mut();
+        times.for_each(|rounds| *rounds = kept(std::mem::take(rounds), stays));
+        let rates = self.rates.values_mut().chain(self.bandwidth.values_mut());
+        rates.for_each(|rounds| *rounds = kept(std::mem::take(rounds), stays));
+    }
+
     /// Measures all once.
     pub(super) fn round(&mut self, bench: &Bench<'_>) -> Result<(), String> {
         let path = self.image(bench)?;
@@ -147,6 +164,10 @@ impl Samples {
         pause: u64,
         count: usize,
     ) -> Result<(), IoError> {
+        for kind in PAUSED {
+            self.times.entry((kind, pause)).or_default().push(Vec::new());
+        }
+        self.times.entry((IDLE, pause)).or_default().push(Vec::new());
         for _ in 0..count {
             for kind in PAUSED {
                 let io = match kind {
@@ -158,10 +179,15 @@ impl Samples {
                 if pause > 0 {
                     probe.sleep(pause * MICROS).await;
                 }
-                let idle = vec![(probe.now() - before) * 1e6];
-                let took = vec![probe.time(io).await?];
-                self.times.entry((kind, pause)).or_default().push(took);
-                self.times.entry((IDLE, pause)).or_default().push(idle);
+                let idle = (probe.now() - before) * 1e6;
+                let took = probe.time(io).await?;
+                for (kind, us) in [(kind, took), (IDLE, idle)] {
+                    let rounds = self.times.get_mut(&(kind, pause));
+                    rounds
+                        .and_then(|rounds| rounds.last_mut())
+                        .into_iter()
+                        .for_each(|all| all.push(us));
+                }
             }
         }
         Ok(())
@@ -198,29 +224,45 @@ fn full_file(bench: &Bench<'_>) -> Result<PathBuf, String> {
 /// times.
 pub(super) fn device(bench: &mut Bench<'_>, samples: Samples, request_us: f64) -> Device {
     let max_request = samples.max_request;
-    let mut list = |kind: &'static str, sizes: &[(u64, usize)]| -> Vec<Distribution> {
+    let mut list = |kind: &'static str, sizes: &[(u64, usize)]| {
         let of = |bytes| samples.times.get(&(kind, bytes)).cloned().unwrap_or_default();
-        let measured = sizes.iter().filter(|(bytes, _)| !of(*bytes).is_empty());
-        let distribution = |&(bytes, _): &(u64, usize)| {
-            let rounds: Vec<Vec<f64>> = of(bytes);
+        let measured = sizes.iter().map(|&(bytes, _)| (bytes, of(bytes)));
+        let measured: Vec<_> = measured.filter(|(_, rounds)| !rounds.is_empty()).collect();
+        for (bytes, rounds) in &measured {
             let medians: Vec<f64> = rounds.iter().cloned().map(median).collect();
             bench.judge(&format!("{kind} of {bytes} bytes"), &medians);
-            let all = rounds.concat().into_iter().map(|us| (us - request_us).max(0.1)).collect();
-            Distribution::of(bytes, all, PARTS)
+        }
+        let without_processor = |us: f64| (us - request_us).max(0.1);
+        let times = |(bytes, rounds): (u64, Vec<Vec<f64>>)| {
+            (bytes, rounds.concat().into_iter().map(without_processor).collect())
         };
-        measured.map(distribution).collect()
+        let (list, stalls) = distributions(measured.into_iter().map(times), PARTS);
+        let usual_us = list.first().map_or(0.0, twin_lab::Distribution::median);
+        bench.judge_stalls(kind, &stalls, usual_us);
+        (list, stalls)
     };
     let (read, write) = (list("read", &SIZES), list("write", &SIZES));
-    let (flush, write_sparse) = (list("flush", &DIRTY), list("sparse", &SPARSE));
-    let transfers = |kind: &'static str, alone| {
+    let ((flush, flush_stalls), (write_sparse, _)) =
+        (list("flush", &DIRTY), list("sparse", &SPARSE));
+    let transfers = |kind: &'static str, (alone, stalls): (_, Stalls)| {
         let rate = |depth| samples.rates.get(&(kind, depth)).cloned().unwrap_or_default();
         let rate_4k = DEPTHS.map(|depth| (format!("{depth:02}"), median(rate(depth)).round()));
         let bandwidth = samples.bandwidth.get(kind).cloned().unwrap_or_default();
-        Transfers { alone, rate_4k: rate_4k.into(), bytes_per_s: median(bandwidth).round() }
+        let bytes_per_s = median(bandwidth).round();
+        Transfers { alone, rate_4k: rate_4k.into(), bytes_per_s, stalls }
     };
     let (read, write) = (transfers("read", read), transfers("write", write));
     let after_pause = after_pauses(&samples);
-    Device { max_request, read, write, flush, write_sparse, after_pause, mounted_us: 0.0 }
+    Device {
+        max_request,
+        read,
+        write,
+        flush,
+        flush_stalls,
+        write_sparse,
+        after_pause,
+        ..Device::default()
+    }
 }
 
 /// What requests take longer after each pause than without one: differences of medians over all rounds.

@@ -2,15 +2,18 @@
 //!
 //! Contract: everything is measured in a directory of its own below the one that is given, which is removed
 //! at the end, also after an interrupt. The result is a machine file ([`MachineFile`]). Every figure is
-//! measured once in each of several rounds, `ROUNDS` for this command; who compares simulations with runs
-//! on the machine puts the rounds between his runs, so that both see the same machine. A figure whose rounds
-//! differ by more than a half is named in the file's warnings, because simulations with it inherit the
-//! noise.
+//! measured once in each of several rounds, as many as `BUDGET_S` allows for this command; who compares
+//! simulations with runs on the machine puts the rounds between his runs, so that both see the same machine.
+//! Rounds that another job disturbed are left out. A figure whose other rounds differ by more than a half is named
+//! in the file's warnings, because simulations with it inherit the noise. Last, a short real run is held against
+//! its own simulation, and its error is in the file too.
 
 mod bench;
+mod check;
 mod device;
 mod fuse;
 mod processor;
+mod rounds;
 mod served;
 mod synced;
 
@@ -20,15 +23,17 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use twin_host::{Bar, Count, NewFile, absolute};
-use twin_lab::{MACHINE_FORMAT, MachineFile};
+use twin_host::{Bar, Count, NewFile, absolute, real_clock};
+use twin_lab::{Checked, MACHINE_FORMAT, MachineFile};
 
 use crate::runner::Runner;
 use bench::Bench;
 use device::Target;
 
-/// How often every figure is measured.
-const ROUNDS: u64 = 5;
+/// Seconds after which no round is begun any more that could not end in time.
+const BUDGET_S: f64 = 16.0;
+/// The fewest and the most rounds, whatever they take.
+const ROUNDS: [u64; 2] = [3, 8];
 
 /// Measures the machine: the device under a directory, or a block device, whose contents are lost: if it is not
 /// blank, only with `force`.
@@ -45,13 +50,24 @@ pub fn calibrate(runner: &Runner<'_>, place: &Path, force: bool) -> Result<Machi
             "--force is for a device, whose contents are lost: a directory loses none".into()
         );
     }
-    let bar = runner.progress.begin("steps measured", Count::Steps(ROUNDS * Calibration::steps()));
+    let [fewest, most] = ROUNDS;
+    let bar = runner.progress.begin("steps measured", Count::Steps(most * Calibration::steps()));
     let mut calibration = match is_device {
-        true => Calibration::of_device(runner, place, bar)?,
-        false => Calibration::begin(runner, place, bar)?,
+        true => Calibration::of_device(runner, place, bar.clone())?,
+        false => Calibration::begin(runner, place, bar.clone())?,
     };
-    for _ in 0..ROUNDS {
+    let clock = real_clock();
+    let (begun, mut done) = (clock(), 0);
+    while done < most {
         calibration.round()?;
+        calibration.check()?;
+        done += 1;
+        let each = (clock() - begun) / done as f64;
+        let in_time = ((BUDGET_S / each) as u64).clamp(fewest, most);
+        bar.set(done * Calibration::steps(), in_time * Calibration::steps());
+        if done >= in_time {
+            break;
+        }
     }
     Ok(calibration.end())
 }
@@ -64,6 +80,7 @@ pub struct Calibration<'a> {
     device: device::Samples,
     fuse: fuse::Samples,
     synced: synced::Samples,
+    checks: check::Samples,
 }
 
 impl<'a> Calibration<'a> {
@@ -84,6 +101,7 @@ impl<'a> Calibration<'a> {
             device: device::Samples::new(Target::Under),
             fuse: fuse::Samples::default(),
             synced: synced::Samples::default(),
+            checks: check::Samples::default(),
         })
     }
 
@@ -112,17 +130,47 @@ impl<'a> Calibration<'a> {
         self.fuse.round(&self.bench)
     }
 
-    /// The machine as all rounds saw it.
+    /// Runs for real what the calibration is checked with, where this user may mount.
+    fn check(&mut self) -> Result<(), String> {
+        if !fuse::can_mount() {
+            return Ok(());
+        }
+        let image = self.device.image(&self.bench)?;
+        self.checks.round(&self.bench, &image)
+    }
+
+    /// The machine as all rounds saw it that nothing disturbed.
     pub fn end(self) -> MachineFile {
-        let Calibration { mut bench, about, processor, device, fuse, synced } = self;
+        let Calibration {
+            mut bench,
+            about,
+            mut processor,
+            mut device,
+            mut fuse,
+            mut synced,
+            checks,
+        } = self;
+        let stays = rounds::undisturbed(&[device.figures(), processor.figures()].concat());
+        let out = stays.iter().filter(|stays| !**stays).count();
+        if out > 0 {
+            bench.warnings.push(format!(
+                "{out} of {} rounds were disturbed by something else that ran, and are left out",
+                stays.len()
+            ));
+            device.keep(&stays);
+            processor.keep(&stays);
+            fuse.keep(&stays);
+            synced.keep(&stays);
+        }
         let (processor, request_us) = processor::tables(&mut bench, processor);
         let device = device::device(&mut bench, device, request_us);
         let fuse = fuse::costs(&mut bench, fuse);
         let warnings = std::mem::take(&mut bench.warnings);
-        let format = MACHINE_FORMAT;
+        let (format, validated, checked) = (MACHINE_FORMAT, None, None);
         let mut machine =
-            MachineFile { format, about, warnings, validated: None, fuse, processor, device };
+            MachineFile { format, about, warnings, validated, checked, fuse, processor, device };
         machine.device.mounted_us = synced.mounted_us(&machine).unwrap_or(0.0);
+        machine.checked = checks.checked(&machine, today());
         machine
     }
 }
@@ -218,7 +266,23 @@ pub fn figures(machine: &MachineFile) -> Vec<Value> {
             row("device", &format!("{what}_after_{idle:.0}_us_idle_extra_us"), us);
         }
     }
+    let stalls = [
+        ("read", &device.read.stalls),
+        ("write", &device.write.stalls),
+        ("flush", &device.flush_stalls),
+    ];
+    for (what, stalls) in stalls {
+        row("device", &format!("{what}_stalls"), stalls.count as f64);
+        row("device", &format!("{what}_stalls_of"), stalls.of as f64);
+        row("device", &format!("{what}_stalls_mean_us"), stalls.mean_us());
+    }
     row("device", "mounted_extra_us", device.mounted_us);
+    if let Some(Checked { times, between, .. }) = &machine.checked {
+        for (layout, time) in times {
+            row("check", &format!("{layout}_simulated_over_real"), *time);
+        }
+        row("check", "between_factor", *between);
+    }
     let fuse = &machine.fuse;
     row("fuse", "transit_us", fuse.transit_us);
     row("fuse", "serve_us", fuse.serve_us);
@@ -264,6 +328,15 @@ pub fn summary(machine: &MachineFile) -> String {
         out += &format!(
             "{name:<11}create {:.1} us, look up {:.1} us, remove {:.1} us, copy 4 KiB {:.1} us\n",
             costs.create_us, costs.lookup_us, costs.remove_us, costs.copy_4k_us
+        );
+    }
+    if let Some(Checked { runs, times, between, .. }) = &machine.checked {
+        let times: Vec<String> =
+            times.iter().map(|(layout, time)| format!("{layout} {time:.2}")).collect();
+        out += &format!(
+            "check:     a short real run simulated: {} of its time, {between:.2} times off against each \
+             other ({runs} runs each)\n",
+            times.join(", ")
         );
     }
     out.trim_end().into()

@@ -23,6 +23,7 @@ use twin_lab::layouts::LAYOUTS;
 
 use super::bench::{Bench, LARGE, SMALL};
 use super::fuse::can_mount;
+use super::rounds::kept;
 use super::served;
 use crate::probe::Probe;
 use crate::runner::median;
@@ -50,6 +51,19 @@ pub(super) struct Samples {
 }
 
 impl Samples {
+    /// All costs, by round.
+    pub(super) fn figures(&self) -> Vec<Vec<f64>> {
+        self.costs.values().flat_map(BTreeMap::values).cloned().collect()
+    }
+
+    /// Forgets the rounds that do not stay.
+    pub(super) fn keep(&mut self, stays: &[bool]) {
+        let costs = self.costs.values_mut().flat_map(BTreeMap::values_mut);
+        costs
+            .chain([&mut self.requests])
+            .for_each(|rounds| *rounds = kept(std::mem::take(rounds), stays));
+    }
+
     /// Measures all once.
     pub(super) fn round(&mut self, bench: &Bench<'_>) -> Result<(), String> {
         for kind in LAYOUTS {
