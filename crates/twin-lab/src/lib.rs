@@ -86,7 +86,7 @@ pub use presets::{FITTED_TO_1994, Preset, presets};
 pub use run::Run;
 pub use seeds::{MOST_SEEDS, Seeded};
 pub use simulate::{cut, simulate, simulate_watched, simulate_with_history};
-pub use statistics::median;
+pub use statistics::{differ, median};
 pub use status::Status;
 pub use steps::{Counted, Steps};
 pub use trust::{Trust, error_of};

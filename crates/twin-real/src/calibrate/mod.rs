@@ -72,6 +72,27 @@ pub fn calibrate(runner: &Runner<'_>, place: &Path, force: bool) -> Result<Machi
     Ok(calibration.end())
 }
 
+/// The machine with a loop device of one's own, whose contents are lost: all of it measured, or only the device if
+/// the rest is known.
+///
+/// # Errors
+/// As [`calibrate`].
+pub fn of_loop_device(
+    runner: &Runner<'_>,
+    device: &Path,
+    known: Option<MachineFile>,
+) -> Result<MachineFile, String> {
+    let Some(known) = known else { return calibrate(runner, device, true) };
+    let [fewest, _] = ROUNDS;
+    let bar = runner.progress.begin("steps measured", Count::Steps(fewest * device::STEPS));
+    let mut calibration = Calibration::of_device(runner, device, bar)?;
+    for _ in 0..fewest {
+        calibration.device_round()?;
+        calibration.check()?;
+    }
+    Ok(calibration.end_of_device(known))
+}
+
 /// A machine that is being measured.
 pub struct Calibration<'a> {
     bench: Bench<'a>,
@@ -122,12 +143,18 @@ impl<'a> Calibration<'a> {
     /// If a file cannot be made or used there, or the user interrupts.
     pub fn round(&mut self) -> Result<(), String> {
         self.processor.round(&self.bench)?;
+        self.device_round()?;
+        self.fuse.round(&self.bench)
+    }
+
+    /// Measures once what depends on the device.
+    fn device_round(&mut self) -> Result<(), String> {
         self.device.round(&self.bench)?;
         if fuse::can_mount() {
             let image = self.device.image(&self.bench)?;
             self.synced.round(&self.bench, &image)?;
         }
-        self.fuse.round(&self.bench)
+        Ok(())
     }
 
     /// Runs for real what the calibration is checked with, where this user may mount.
@@ -167,12 +194,30 @@ impl<'a> Calibration<'a> {
         let fuse = fuse::costs(&mut bench, fuse);
         let warnings = std::mem::take(&mut bench.warnings);
         let (format, validated, checked) = (MACHINE_FORMAT, None, None);
-        let mut machine =
+        let machine =
             MachineFile { format, about, warnings, validated, checked, fuse, processor, device };
-        machine.device.mounted_us = synced.mounted_us(&machine).unwrap_or(0.0);
-        machine.checked = checks.checked(&machine, today());
-        machine
+        with_runs(machine, synced, checks)
     }
+
+    /// A machine that is known, with this device.
+    fn end_of_device(self, known: MachineFile) -> MachineFile {
+        let Calibration { mut bench, device, synced, checks, .. } = self;
+        let request_us = known.processor.values().next().map_or(0.0, |costs| costs.request_us);
+        let device = device::device(&mut bench, device, request_us);
+        let warnings = [known.warnings.clone(), std::mem::take(&mut bench.warnings)].concat();
+        with_runs(MachineFile { warnings, device, ..known }, synced, checks)
+    }
+}
+
+/// The machine with what runs on a mount say of it.
+fn with_runs(
+    mut machine: MachineFile,
+    synced: synced::Samples,
+    checks: check::Samples,
+) -> MachineFile {
+    machine.device.mounted_us = synced.mounted_us(&machine).unwrap_or(0.0);
+    machine.checked = checks.checked(&machine, today());
+    machine
 }
 
 /// Where and when; what kind of place it is.
