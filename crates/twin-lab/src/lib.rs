@@ -76,8 +76,8 @@ pub use front_end::FrontEnd;
 pub use history::{BINS, History, LogAtEnd, Sampler};
 pub use machine::{NOBODY, OnVolume, disk_of, on_volume};
 pub use machine_file::{
-    Checked, Device, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor, Transfers,
-    Validated,
+    Checked, ColdStart, Device, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor,
+    Transfers, Validated,
 };
 pub use machine_times::{Distribution, Stalls, distributions};
 pub use mount_flush::MountFlush;

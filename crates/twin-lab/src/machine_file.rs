@@ -12,6 +12,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use twin_settings::SettingsError;
 use twin_sim::cpu::CostTable;
+use twin_sim::daemon::{Cold, DaemonCosts};
 use twin_sim::fuse::FuseCosts;
 use twin_sim::model::{MeasuredFigures, Pause as IdlePause, Spacing, Times};
 
@@ -46,6 +47,10 @@ pub struct MachineFile {
     pub checked: Option<Checked>,
     /// The cost of passing a request through the kernel to a mount.
     pub fuse: Fuse,
+    /// What requests of a daemon take longer when none of their kind was served for a while. None in files of
+    /// earlier versions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub cold: Vec<ColdStart>,
     /// The processor's costs, by layout.
     pub processor: BTreeMap<String, Processor>,
     /// The device.
@@ -101,6 +106,28 @@ pub struct Fuse {
     pub round_trip_us: [f64; 2],
 }
 
+/// What the daemon takes longer for a request when none of its kind was served for so long.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ColdStart {
+    /// How long.
+    pub idle_us: f64,
+    /// Looking up a name.
+    pub lookup_us: f64,
+    /// Making, removing or renaming a name.
+    pub create_us: f64,
+    /// A write.
+    pub write_us: f64,
+    /// Reading, and reading or setting attributes.
+    pub attr_us: f64,
+}
+
+impl ColdStart {
+    fn all(&self) -> [f64; 5] {
+        [self.idle_us, self.lookup_us, self.create_us, self.write_us, self.attr_us]
+    }
+}
+
 /// Costs of one layout's work on the core's processor. Medians.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -131,6 +158,10 @@ pub struct Processor {
     pub request_us: f64,
     /// Building and checking 4 KiB of a device request.
     pub send_4k_us: f64,
+    /// What a write takes longer that leaves a block filled in part: memory for it. None in files of earlier
+    /// versions.
+    #[serde(default)]
+    pub part_us: f64,
 }
 
 /// Times of the device.
@@ -259,6 +290,13 @@ impl MachineFile {
         if !times.into_iter().all(|us| (0.0..=MOST_US).contains(&us)) {
             return Err(format!("processor, fuse: times are from 0 to {MOST_US} microseconds"));
         }
+        if !self.cold.windows(2).all(|pair| pair[0].idle_us < pair[1].idle_us)
+            || !self.cold.iter().flat_map(ColdStart::all).all(|us| (0.0..=MOST_US).contains(&us))
+        {
+            return Err(format!(
+                "cold: needs idle times in ascending order, from 0 to {MOST_US} microseconds"
+            ));
+        }
         if self.validated.as_ref().is_some_and(|found| !(1.0..=MOST_ERROR).contains(&found.error)) {
             return Err(format!("validated.error: a factor from 1 to {MOST_ERROR}"));
         }
@@ -300,6 +338,20 @@ impl MachineFile {
         own.map(Processor::table)
     }
 
+    /// What a daemon that serves a volume of a layout takes besides.
+    pub(crate) fn daemon(&self, layout: &str, block: u64) -> DaemonCosts {
+        let cold = |start: &ColdStart| Cold {
+            idle_ns: ns(start.idle_us),
+            lookup_ns: ns(start.lookup_us),
+            create_ns: ns(start.create_us),
+            write_ns: ns(start.write_us),
+            attr_ns: ns(start.attr_us),
+        };
+        let own = self.processor.get(layout).or_else(|| self.processor.values().next());
+        let part_ns = own.map_or(0, |costs| ns(costs.part_us));
+        DaemonCosts { cold: self.cold.iter().map(cold).collect(), part_ns, block }
+    }
+
     /// The cost of passing requests to a mount.
     pub(crate) fn fuse(&self) -> FuseCosts {
         let Fuse { transit_us, serve_us, copy_4k_us, .. } = self.fuse;
@@ -326,7 +378,7 @@ impl Transfers {
 }
 
 impl Processor {
-    fn all(&self) -> [f64; 13] {
+    fn all(&self) -> [f64; 14] {
         let p = self;
         [
             p.lookup_us,
@@ -342,6 +394,7 @@ impl Processor {
             p.copy_4k_us,
             p.request_us,
             p.send_4k_us,
+            p.part_us,
         ]
     }
 
@@ -384,6 +437,7 @@ pub(crate) fn for_tests() -> MachineFile {
         validated: None,
         checked: None,
         fuse: Fuse { transit_us: 9.0, serve_us: 5.0, ..Fuse::default() },
+        cold: vec![ColdStart { idle_us: 1000.0, create_us: 20.0, ..ColdStart::default() }],
         processor: [("lfs".into(), Processor { create_us: 7.5, ..Processor::default() })].into(),
         device: Device {
             max_request: 1 << 20,
@@ -415,8 +469,11 @@ mod tests {
         let mut file = file();
         (file.format, file.device.read.stalls) = (1, Stalls::default());
         file.device.write.stalls = Stalls::default();
-        let text = file.to_text().unwrap();
-        assert!(!text.contains("stalls") && !text.contains("checked"), "{text}");
+        file.cold.clear();
+        let text = file.to_text().unwrap().replace("part_us = 0.0\n", "");
+        for added in ["stalls", "checked", "cold", "part_us"] {
+            assert!(!text.contains(added), "{added}: {text}");
+        }
         assert_eq!(MachineFile::parse(&text).unwrap(), file);
     }
 
@@ -445,6 +502,8 @@ mod tests {
         assert!(broken(&|f| f.device.mounted_us = -1.0).contains("mounted_us"));
         let none = |f: &mut MachineFile| f.device.after_pause.push(Pause::default());
         assert!(broken(&none).contains("after_pause: needs pauses in ascending order"));
+        assert!(broken(&|f| f.cold.push(ColdStart::default())).contains("cold: "));
+        assert!(broken(&|f| f.cold[0].write_us = -1.0).contains("cold: "));
         assert!(broken(&|f| f.fuse.serve_us = f64::NAN).contains("fuse"));
         let validated = |error| Some(Validated { date: "today".into(), pairs: 66, error });
         assert!(broken(&|f| f.validated = validated(0.9)).contains("validated.error"));

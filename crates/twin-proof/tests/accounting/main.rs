@@ -104,6 +104,7 @@ fn machine() -> Arc<MachineFile> {
         validated: None,
         checked: None,
         fuse,
+        cold: Vec::new(),
         processor: [("lfs".into(), processor)].into(),
         device: Device {
             max_request: 1 << 20,

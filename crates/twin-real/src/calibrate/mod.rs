@@ -10,6 +10,7 @@
 
 mod bench;
 mod check;
+mod cold;
 mod device;
 mod fuse;
 mod processor;
@@ -101,6 +102,7 @@ pub struct Calibration<'a> {
     device: device::Samples,
     fuse: fuse::Samples,
     synced: synced::Samples,
+    cold: cold::Samples,
     checks: check::Samples,
 }
 
@@ -122,6 +124,7 @@ impl<'a> Calibration<'a> {
             device: device::Samples::new(Target::Under),
             fuse: fuse::Samples::default(),
             synced: synced::Samples::default(),
+            cold: cold::Samples::default(),
             checks: check::Samples::default(),
         })
     }
@@ -144,6 +147,10 @@ impl<'a> Calibration<'a> {
     pub fn round(&mut self) -> Result<(), String> {
         self.processor.round(&self.bench)?;
         self.device_round()?;
+        if fuse::can_mount() {
+            let image = self.device.image(&self.bench)?;
+            self.cold.round(&self.bench, &image)?;
+        }
         self.fuse.round(&self.bench)
     }
 
@@ -175,6 +182,7 @@ impl<'a> Calibration<'a> {
             mut device,
             mut fuse,
             mut synced,
+            mut cold,
             checks,
         } = self;
         let stays = rounds::undisturbed(&[device.figures(), processor.figures()].concat());
@@ -188,14 +196,24 @@ impl<'a> Calibration<'a> {
             processor.keep(&stays);
             fuse.keep(&stays);
             synced.keep(&stays);
+            cold.keep(&stays);
         }
         let (processor, request_us) = processor::tables(&mut bench, processor);
         let device = device::device(&mut bench, device, request_us);
         let fuse = fuse::costs(&mut bench, fuse);
         let warnings = std::mem::take(&mut bench.warnings);
         let (format, validated, checked) = (MACHINE_FORMAT, None, None);
-        let machine =
-            MachineFile { format, about, warnings, validated, checked, fuse, processor, device };
+        let machine = MachineFile {
+            format,
+            about,
+            warnings,
+            validated,
+            checked,
+            fuse,
+            cold: cold.starts(),
+            processor,
+            device,
+        };
         with_runs(machine, synced, checks)
     }
 
@@ -322,6 +340,17 @@ pub fn figures(machine: &MachineFile) -> Vec<Value> {
         row("device", &format!("{what}_stalls_mean_us"), stalls.mean_us());
     }
     row("device", "mounted_extra_us", device.mounted_us);
+    for start in &machine.cold {
+        let kinds = [
+            ("lookup", start.lookup_us),
+            ("create", start.create_us),
+            ("write", start.write_us),
+            ("attr", start.attr_us),
+        ];
+        for (kind, us) in kinds {
+            row("daemon", &format!("{kind}_after_{:.0}_us_idle_extra_us", start.idle_us), us);
+        }
+    }
     if let Some(Checked { times, between, .. }) = &machine.checked {
         for (layout, time) in times {
             row("check", &format!("{layout}_simulated_over_real"), *time);
@@ -348,13 +377,15 @@ pub fn summary(machine: &MachineFile) -> String {
         let found = list.iter().find(|each| each.bytes == bytes);
         found.map_or(0.0, twin_lab::Distribution::median)
     };
+    let coldest = machine.cold.last().copied().unwrap_or_default();
     let longest = device.after_pause.last().copied().unwrap_or_default();
     let most = |rates: &BTreeMap<String, f64>| rates.values().copied().fold(0.0, f64::max);
     let mut out = format!(
         "device:    4 KiB read {:.0} us, written {:.0} us, flush after it {:.0} us (medians)\n\
          \x20          {:.0} reads and {:.0} writes a second at depth, {:.0} and {:.0} MiB/s\n\
          \x20          a write {:.0} us more after {:.0} ms without one; any request {:.0} us more under a mount\n\
-         front end: {:.1} us a request, of which {:.1} on the core's processor\n",
+         front end: {:.1} us a request, of which {:.1} on the core's processor; after {:.0} ms without one a\n\
+         \x20          file is made {:.0} us later, and written {:.0}\n",
         at(&device.read.alone, 4096),
         at(&device.write.alone, 4096),
         at(&device.flush, 4096),
@@ -367,6 +398,9 @@ pub fn summary(machine: &MachineFile) -> String {
         device.mounted_us,
         machine.fuse.transit_us + machine.fuse.serve_us,
         machine.fuse.serve_us,
+        coldest.idle_us / 1e3,
+        coldest.create_us,
+        coldest.write_us,
     );
     for (layout, costs) in &machine.processor {
         let name = format!("{layout}:");

@@ -112,6 +112,10 @@ pub(super) fn tables(
             copy_4k_us: at_least(copy_4k_us),
             request_us: at_least(request_us),
             send_4k_us: at_least(of("send")),
+            // Only a daemon has it: a loop finds memory that it has just given back.
+            part_us: costs
+                .get("write in part")
+                .map_or(0.0, |_| at_least(of("write in part") - small)),
         };
         tables.insert(layout.to_owned(), table);
     }
