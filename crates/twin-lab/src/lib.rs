@@ -89,7 +89,7 @@ pub use simulate::{cut, simulate, simulate_watched, simulate_with_history};
 pub use statistics::{differ, median};
 pub use status::Status;
 pub use steps::{Counted, Steps};
-pub use trust::{Trust, error_of};
+pub use trust::{FIDELITY, Trust, error_of};
 pub use twin_settings::SettingsError;
 pub use twin_sim::{Platter, Served, TimeBreakdown};
 pub use verdict::{MEASURES, Measure, MeasureEntry, NOISE, measurable, rank, rivals, verdict};

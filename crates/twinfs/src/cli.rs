@@ -272,6 +272,10 @@ pub(crate) struct Compare {
     #[arg(help_heading = "Real machines", long, value_name = "COUNT", default_value_t = 5,
         requires = "on", value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) runs: u32,
+    /// With --on: below which directory the file of the loop device is made, and so which disk is measured.
+    /// Default: /var/tmp.
+    #[arg(help_heading = "Real machines", long, value_name = "DIR", requires = "on")]
+    pub(crate) at: Option<PathBuf>,
     /// The measure by which configurations are ranked; smaller is better.
     #[arg(help_heading = "Judgement", long, value_name = "MEASURE", value_parser = measures(),
         default_value = twin_lab::MEASURES.first().name)]
@@ -280,7 +284,7 @@ pub(crate) struct Compare {
     /// clients that FILE describes (docs/servers.md), or the one that comes with the program:
     /// cut-and-paste.
     #[arg(help_heading = "Workload", long, value_name = "FILE|NAME", conflicts_with_all = ["configs", "trace", "workload", "with",
-        "what_if", "seeds", "pace", "speed", "log", "machine", "on", "runs", "by"])]
+        "what_if", "seeds", "pace", "speed", "log", "machine", "on", "runs", "at", "by"])]
     pub(crate) server: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) observe: Observe,

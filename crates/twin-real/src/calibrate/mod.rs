@@ -33,6 +33,8 @@ use device::Target;
 
 /// Seconds after which no round is begun any more that could not end in time.
 const BUDGET_S: f64 = 16.0;
+/// The same where only the device is measured.
+const DEVICE_BUDGET_S: f64 = 8.0;
 /// The fewest and the most rounds, whatever they take.
 const ROUNDS: [u64; 2] = [3, 8];
 
@@ -57,20 +59,35 @@ pub fn calibrate(runner: &Runner<'_>, place: &Path, force: bool) -> Result<Machi
         true => Calibration::of_device(runner, place, bar.clone())?,
         false => Calibration::begin(runner, place, bar.clone())?,
     };
+    let round = |calibration: &mut Calibration<'_>| {
+        calibration.round()?;
+        calibration.check()
+    };
+    rounds_in(&mut calibration, BUDGET_S, fewest, &bar, Calibration::steps(), &round)?;
+    Ok(calibration.end())
+}
+
+/// Does as many rounds as fit into so many seconds, `fewest` at least.
+fn rounds_in(
+    calibration: &mut Calibration<'_>,
+    budget_s: f64,
+    fewest: u64,
+    bar: &Bar,
+    steps: u64,
+    round: &dyn Fn(&mut Calibration<'_>) -> Result<(), String>,
+) -> Result<(), String> {
     let clock = real_clock();
     let (begun, mut done) = (clock(), 0);
-    while done < most {
-        calibration.round()?;
-        calibration.check()?;
+    loop {
+        round(calibration)?;
         done += 1;
         let each = (clock() - begun) / done as f64;
-        let in_time = ((BUDGET_S / each) as u64).clamp(fewest, most);
-        bar.set(done * Calibration::steps(), in_time * Calibration::steps());
+        let in_time = ((budget_s / each) as u64).clamp(fewest, ROUNDS[1]);
+        bar.set(done * steps, in_time * steps);
         if done >= in_time {
-            break;
+            return Ok(());
         }
     }
-    Ok(calibration.end())
 }
 
 /// The machine with a loop device of one's own, whose contents are lost: all of it measured, or only the device if
@@ -84,13 +101,14 @@ pub fn of_loop_device(
     known: Option<MachineFile>,
 ) -> Result<MachineFile, String> {
     let Some(known) = known else { return calibrate(runner, device, true) };
-    let [fewest, _] = ROUNDS;
-    let bar = runner.progress.begin("steps measured", Count::Steps(fewest * device::STEPS));
-    let mut calibration = Calibration::of_device(runner, device, bar)?;
-    for _ in 0..fewest {
+    let [fewest, most] = ROUNDS;
+    let bar = runner.progress.begin("steps measured", Count::Steps(most * device::STEPS));
+    let mut calibration = Calibration::of_device(runner, device, bar.clone())?;
+    let round = |calibration: &mut Calibration<'_>| {
         calibration.device_round()?;
-        calibration.check()?;
-    }
+        calibration.check()
+    };
+    rounds_in(&mut calibration, DEVICE_BUDGET_S, fewest, &bar, device::STEPS, &round)?;
     Ok(calibration.end_of_device(known))
 }
 
@@ -219,7 +237,10 @@ impl<'a> Calibration<'a> {
 
     /// A machine that is known, with this device.
     fn end_of_device(self, known: MachineFile) -> MachineFile {
-        let Calibration { mut bench, device, synced, checks, .. } = self;
+        let Calibration { mut bench, mut device, mut synced, checks, .. } = self;
+        let stays = rounds::undisturbed(&device.figures());
+        device.keep(&stays);
+        synced.keep(&stays);
         let request_us = known.processor.values().next().map_or(0.0, |costs| costs.request_us);
         let device = device::device(&mut bench, device, request_us);
         let warnings = [known.warnings.clone(), std::mem::take(&mut bench.warnings)].concat();

@@ -5,7 +5,9 @@
 //! caches, and runs of all file systems take turns, each round beginning with the next one, so that what changes
 //! on the machine meanwhile meets all. Ours are simulated as they were mounted: of the same size, with the same
 //! cache and a kernel before them, on the device that they were on, which is measured first; the rest of the machine
-//! is that of the machine file, or is measured too. The verdict is on what was measured. Figures have the names
+//! is that of the machine file, or is measured too. What the same calls take on a file system in memory, in the same
+//! turns, is the time of the kernel and of the replay itself, which simulations know nothing of: it is added to each
+//! simulated call. The verdict is on what was measured. Figures have the names
 //! that simulated ones have.
 
 mod report;
@@ -15,7 +17,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
-use twin_host::Count;
+use twin_host::{Bar, Count};
 use twin_lab::{
     Config, DiskFigures, Figures, Latency, MachineFile, Run, Spread, VerbFigures, Workload,
     simulate,
@@ -28,11 +30,12 @@ use crate::loop_device::LoopDevice;
 use crate::replay::{Done, Replay, Target, most_common};
 use crate::runner::Runner;
 use crate::systems::System;
+use verdict::middle;
 
 /// Bytes of the loop device on which file systems are made.
 const DEVICE: u64 = 2 << 30;
-/// Where it is.
-const BASE: &str = "/var/tmp";
+/// A file system in memory: what calls take there is the kernel's own time and that of the replay.
+const MEMORY: &str = "/dev/shm";
 /// The cache of mounts of ours, unless a configuration has another.
 const CACHE: u64 = 64 << 20;
 
@@ -46,6 +49,8 @@ pub struct Plan<'a> {
     pub operations: u64,
     /// When they are issued.
     pub pace: Pace,
+    /// Below which directory the loop device's file is made.
+    pub base: &'a Path,
     /// How often each target has its turn.
     pub runs: u32,
     /// The cache of each layout's mounts in bytes, where it is not the usual one.
@@ -82,6 +87,8 @@ pub struct Experiment {
     has_pauses: bool,
     /// The most clients that had operations in flight at a time.
     clients: usize,
+    /// Seconds of the kernel and of the replay itself, which simulated times contain.
+    own_s: Option<f64>,
 }
 
 /// Replays on all targets in turn, again and again, and simulates what is ours.
@@ -100,7 +107,7 @@ pub fn experiment(runner: &Runner<'_>, plan: Plan<'_>) -> Result<Experiment, Str
     systems.iter().try_for_each(|system| system.must_be_installed()).map_err(|w| w.to_string())?;
     let device = match systems.is_empty() {
         true => None,
-        false => Some(runner.loop_device(Path::new(BASE), DEVICE)?),
+        false => Some(runner.loop_device(plan.base, DEVICE)?),
     };
     let has_ours = systems.iter().any(|system| system.ours().is_some());
     let machine = match &device {
@@ -111,13 +118,15 @@ pub fn experiment(runner: &Runner<'_>, plan: Plan<'_>) -> Result<Experiment, Str
     };
     let mut turns = Turns::of(runner, &plan)?;
     turns.take(device.as_ref())?;
-    let Turns { done, absent, clients, .. } = turns;
+    let Turns { done, memory, absent, clients, .. } = turns;
+    let memory: Vec<Figures> = memory.iter().map(|done| figures(MEMORY, done)).collect();
+    let own = middle(&memory);
     let mut measured = Vec::new();
     for (target, runs) in plan.targets.iter().zip(done) {
         if absent.iter().any(|(name, _)| *name == target.name()) {
             continue;
         }
-        measured.push(of_runs(target, &plan, runs, machine.as_ref()));
+        measured.push(of_runs(target, &plan, runs, (machine.as_ref(), own)));
         runner.check()?;
     }
     Ok(Experiment {
@@ -127,6 +136,7 @@ pub fn experiment(runner: &Runner<'_>, plan: Plan<'_>) -> Result<Experiment, Str
         runs: plan.runs,
         has_pauses: plan.pace != Pace::Asap,
         clients,
+        own_s: own.map(waited_s),
     })
 }
 
@@ -138,6 +148,8 @@ struct Turns<'a> {
     clients: usize,
     /// By target.
     done: Vec<Vec<Done>>,
+    /// In memory.
+    memory: Vec<Done>,
     absent: Vec<Absent>,
 }
 
@@ -146,15 +158,30 @@ impl<'a> Turns<'a> {
         let population = plan.workload.population().map_err(|e| e.to_string())?;
         let clients = clients_at_a_time(&mut plan.workload.start().map_err(|e| e.to_string())?)?;
         let done = plan.targets.iter().map(|_| Vec::new()).collect();
-        Ok(Turns { runner, plan, population, clients, done, absent: Vec::new() })
+        Ok(Turns {
+            runner,
+            plan,
+            population,
+            clients,
+            done,
+            memory: Vec::new(),
+            absent: Vec::new(),
+        })
     }
 
     /// Takes all turns. A target that cannot take part has its reason, and no more turns.
     fn take(&mut self, device: Option<&LoopDevice>) -> Result<(), String> {
-        let Plan { targets, workload, operations, pace, runs, .. } = self.plan;
+        let Plan { targets, operations, runs, .. } = self.plan;
         let count = Count::Steps(targets.len() as u64 * operations * u64::from(*runs));
         let bar = self.runner.progress.begin("operations replayed", count);
+        let memory = device.is_some().then(|| Target::Directory(MEMORY.into()));
+        let memory = memory.filter(|_| Path::new(MEMORY).is_dir());
         for round in 0..*runs as usize {
+            if let Some(target) = &memory {
+                let replay = self.replay(target, Bar::hidden());
+                self.memory.extend(replay.at(target, None));
+                self.runner.check()?;
+            }
             for nth in 0..targets.len() {
                 // Each round begins with another, so that none always follows the same one.
                 let at = (nth + round) % targets.len();
@@ -162,15 +189,7 @@ impl<'a> Turns<'a> {
                 if self.absent.iter().any(|(name, _)| *name == target.name()) {
                     continue;
                 }
-                let replay = Replay {
-                    runner: self.runner,
-                    workload,
-                    population: &self.population,
-                    pace: *pace,
-                    several: self.clients > 1,
-                    options: vec!["--cache".into(), self.plan.cache_of(target).to_string()],
-                    bar: bar.clone(),
-                };
+                let replay = self.replay(target, bar.clone());
                 match replay.at(target, device) {
                     Ok(done) => self.done[at].push(done),
                     Err(why) => {
@@ -182,6 +201,20 @@ impl<'a> Turns<'a> {
             }
         }
         Ok(())
+    }
+}
+
+impl<'a> Turns<'a> {
+    fn replay(&'a self, target: &Target, bar: Bar) -> Replay<'a> {
+        Replay {
+            runner: self.runner,
+            workload: self.plan.workload,
+            population: &self.population,
+            pace: self.plan.pace,
+            several: self.clients > 1,
+            options: vec!["--cache".into(), self.plan.cache_of(target).to_string()],
+            bar,
+        }
     }
 }
 
@@ -201,7 +234,7 @@ fn of_runs(
     target: &Target,
     plan: &Plan<'_>,
     runs: Vec<Done>,
-    machine: Option<&Arc<MachineFile>>,
+    (machine, own): (Option<&Arc<MachineFile>>, Option<&Figures>),
 ) -> Measured {
     let name = target.name();
     let most_common = runs.first().map(|done| most_common(&done.report)).unwrap_or_default();
@@ -211,7 +244,7 @@ fn of_runs(
         && system.ours().is_some()
     {
         match simulations(system, plan, machine, plan.cache_of(target)) {
-            Ok(all) => simulated = all,
+            Ok(all) => simulated = all.into_iter().map(|run| with_own(run, own)).collect(),
             Err(why) => not_simulated = Some(why),
         }
     }
@@ -237,6 +270,27 @@ fn simulations(
         all.push(Figures { config: name.clone(), ..figures });
     }
     Ok(all)
+}
+
+/// A simulated run with the time of the kernel and of the replay itself, by kind of call.
+fn with_own(mut run: Figures, own: Option<&Figures>) -> Figures {
+    let Some(own) = own else { return run };
+    let mut added_s = 0.0;
+    for verb in &mut run.verbs {
+        let Some(own) = own.verbs.iter().find(|own| own.verb == verb.verb) else { continue };
+        let (of, by) = (&mut verb.latency, &own.latency);
+        // Medians of the calls: a stall of one is no part of the others.
+        let each = by.mean_us.min(2.0 * by.p50_us);
+        for time in [&mut of.mean_us, &mut of.p50_us, &mut of.p90_us, &mut of.p99_us] {
+            *time += each;
+        }
+        if verb.verb != Verb::Forget.name() {
+            added_s += each * of.count as f64 / 1e6;
+        }
+    }
+    run.finish_s += added_s;
+    run.span_s += added_s;
+    run
 }
 
 /// The figures of a run, in the names of simulated ones. What is not known of a real run stays as it is by
@@ -315,4 +369,33 @@ fn clients_at_a_time(source: &mut dyn Source) -> Result<usize, String> {
         }
     }
     Ok(if traits.timed || !traits.independent { most } else { all.len().max(1) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run(mean_us: f64, finish_s: f64) -> Figures {
+        let latency = Latency { count: 1000, mean_us, p50_us: mean_us, ..Latency::default() };
+        let none = Default::default();
+        let verbs = vec![VerbFigures { latency, ..VerbFigures::of("fsync", 0, &none, &none) }];
+        Figures { finish_s, verbs, ..Figures::default() }
+    }
+
+    #[test]
+    fn the_time_of_the_kernel_and_the_replay_is_added_to_each_simulated_call() {
+        let with = with_own(run(300.0, 5.0), Some(&run(12.0, 1.0)));
+        assert_eq!(with.verbs[0].latency.mean_us, 312.0);
+        assert!((with.finish_s - 5.012).abs() < 1e-9 && (waited_s(&with) - 0.312).abs() < 1e-9);
+        assert_eq!(with_own(run(300.0, 5.0), None), run(300.0, 5.0));
+    }
+
+    #[test]
+    fn clients_are_counted_that_have_operations_in_flight_at_a_time() {
+        let clients = |text: &str| {
+            let workload = Workload::Generated(text.into(), 1);
+            clients_at_a_time(&mut workload.start().unwrap()).unwrap()
+        };
+        assert_eq!(clients("zipf:writes=50,file-bytes=1048576"), 1);
+    }
 }

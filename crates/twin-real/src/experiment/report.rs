@@ -60,6 +60,13 @@ impl Experiment {
                 runs => format!("{runs} runs each"),
             }
         );
+        if let Some(own_s) = self.own_s.filter(|_| self.machine.is_some()) {
+            words += &format!(
+                " Simulated times contain what the same calls took on a file system in memory ({}): the time \
+                 of the kernel and of the replay itself.",
+                duration(own_s * 1e6)
+            );
+        }
         if self.clients > 1 {
             words += &format!(" Up to {} clients worked at a time.", self.clients);
         }

@@ -256,6 +256,7 @@ pub(super) mod tests {
             runs: 5,
             has_pauses: false,
             clients: 1,
+            own_s: None,
         }
     }
 
@@ -325,7 +326,7 @@ pub(super) mod tests {
         assert!(words.contains("single runs of lfs took 2.00 s to 5.90 s"), "{words}");
         assert!(
             words.contains(
-                "most of it is fsync, whose mean is 900.0 us measured and 300.0 us simulated"
+                "most of it is fsync, whose mean is 900 us measured and 300 us simulated"
             ),
             "{words}"
         );

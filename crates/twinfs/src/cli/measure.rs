@@ -98,7 +98,7 @@ pub(crate) struct Validate {
     /// List the workloads.
     #[arg(long, conflicts_with_all = ["format", "json"])]
     pub(crate) list: bool,
-    /// Also write the report to this file, as Markdown.
+    /// Also write the report to this file, as Markdown, and its picture beside it, as SVG.
     #[arg(long, value_name = "FILE")]
     pub(crate) markdown: Option<PathBuf>,
     #[command(flatten)]

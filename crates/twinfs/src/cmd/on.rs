@@ -1,6 +1,7 @@
 //! `twinfs compare --on`: the workload measured on file systems of this machine, beside its simulations.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use twin_cli::{Failure, usage};
 use twin_host::Interrupts;
@@ -35,7 +36,8 @@ pub(super) fn measured(
         caches.entry(config.layout.name()).or_insert(config.settings.cache_bytes);
     }
     let (targets, runs) = (&targets[..], args.runs);
-    let plan = Plan { targets, workload, operations, pace, runs, caches, machine };
+    let base = args.at.as_deref().unwrap_or(Path::new("/var/tmp"));
+    let plan = Plan { targets, workload, operations, pace, base, runs, caches, machine };
     Ok(Some(experiment(&runner(interrupts)?, plan)?))
 }
 
