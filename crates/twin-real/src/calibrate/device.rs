@@ -40,6 +40,8 @@ const LARGE_COUNT: usize = 32;
 /// those with which the others are compared.
 const PAUSES: [(u64, usize); 6] =
     [(0, 20), (100, 16), (300, 12), (1000, 10), (3000, 8), (10_000, 6)];
+/// With fewer requests of a kind after a pause nothing is known of it.
+const FEWEST_PAUSES: usize = 8;
 /// Kinds of requests before which there are pauses.
 const PAUSED: [&str; 3] = [READ, WRITE, FLUSH];
 const READ: &str = "paused read";
@@ -139,6 +141,11 @@ impl Samples {
             let times = probe.flushes(bytes, count).await?;
             self.times.entry(("flush", bytes)).or_default().push(times);
         }
+        for (pause, _) in PAUSES {
+            for kind in PAUSED.into_iter().chain([IDLE]) {
+                self.times.entry((kind, pause)).or_default().push(Vec::new());
+            }
+        }
         for (pause, count) in PAUSES {
             self.after_pause(probe, pause, count).await?;
         }
@@ -164,10 +171,6 @@ impl Samples {
         pause: u64,
         count: usize,
     ) -> Result<(), IoError> {
-        for kind in PAUSED {
-            self.times.entry((kind, pause)).or_default().push(Vec::new());
-        }
-        self.times.entry((IDLE, pause)).or_default().push(Vec::new());
         for _ in 0..count {
             for kind in PAUSED {
                 let io = match kind {
@@ -182,7 +185,7 @@ impl Samples {
                 let idle = (probe.now() - before) * 1e6;
                 let took = probe.time(io).await?;
                 for (kind, us) in [(kind, took), (IDLE, idle)] {
-                    let rounds = self.times.get_mut(&(kind, pause));
+                    let rounds = self.times.get_mut(&(kind, pause_of(idle)));
                     rounds
                         .and_then(|rounds| rounds.last_mut())
                         .into_iter()
@@ -265,22 +268,30 @@ pub(super) fn device(bench: &mut Bench<'_>, samples: Samples, request_us: f64) -
     }
 }
 
-/// What requests take longer after each pause than without one: differences of medians over all rounds.
+/// The pause as which one of so many microseconds counts: a sleep lasts longer than it should, on a busy machine many
+/// times as long.
+fn pause_of(us: f64) -> u64 {
+    let pauses = PAUSES.iter().rev().map(|&(pause, _)| pause);
+    pauses.into_iter().find(|&pause| us >= pause as f64).unwrap_or(0)
+}
+
+/// What requests take longer after each pause than without one: differences of medians over all rounds. Pauses that
+/// hardly came are left out.
 fn after_pauses(samples: &Samples) -> Vec<Pause> {
-    let of = |kind, pause| {
-        let rounds = samples.times.get(&(kind, pause)).cloned().unwrap_or_default();
-        median(rounds.concat())
-    };
+    let all = |kind, pause| samples.times.get(&(kind, pause)).cloned().unwrap_or_default().concat();
+    let of = |kind, pause| median(all(kind, pause));
     let tenth = |us: f64| (us * 10.0).round() / 10.0;
     let longer = |kind, pause| tenth((of(kind, pause) - of(kind, 0)).max(0.0));
     let pause = |&(pause, _): &(u64, usize)| Pause {
-        // A sleep lasts longer than it should.
         idle_us: tenth(of(IDLE, pause)),
         read_us: longer(READ, pause),
         write_us: longer(WRITE, pause),
         flush_us: longer(FLUSH, pause),
     };
-    PAUSES[1..].iter().map(pause).collect()
+    let known = |(pause, _): &&(u64, usize)| {
+        PAUSED.iter().all(|kind| all(kind, *pause).len() >= FEWEST_PAUSES)
+    };
+    PAUSES[1..].iter().filter(known).map(pause).collect()
 }
 
 /// Writes into a file that has no blocks there, each flushed.
@@ -304,4 +315,29 @@ fn sparse(bench: &Bench<'_>, samples: &mut Samples) -> Result<(), String> {
     })?;
     drop(probe);
     std::fs::remove_file(&path).map_err(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_counts_as_what_it_was_and_not_as_what_it_should_have_been() {
+        assert_eq!([3.0, 99.0, 120.0, 3900.0, 90_000.0].map(pause_of), [0, 0, 100, 3000, 10_000]);
+    }
+
+    #[test]
+    fn pauses_are_ascending_on_a_machine_that_sleeps_long() {
+        let mut samples = Samples::new(Target::Under);
+        for (pause, took) in [(0, 40.0), (300, 60.0), (3000, 90.0)] {
+            for kind in PAUSED {
+                samples.times.insert((kind, pause), vec![vec![took; 5], vec![took + 2.0; 5]]);
+            }
+            samples.times.insert((IDLE, pause), vec![vec![pause as f64 + 50.0; 30]]);
+        }
+        samples.times.insert((READ, 1000), vec![vec![70.0; 3]]);
+        let found = after_pauses(&samples);
+        assert_eq!(found.iter().map(|pause| pause.idle_us).collect::<Vec<_>>(), [350.0, 3050.0]);
+        assert_eq!((found[0].read_us, found[1].flush_us), (20.0, 50.0), "hardly any of 1,000 us");
+    }
 }
