@@ -209,7 +209,7 @@ mod tests {
         }
         let times: Vec<_> = workloads.into_iter().map(|(_, times)| times).collect();
         let (factor, pairs) = error_of(&times).unwrap();
-        assert_eq!(pairs, 66, "11 workloads, 6 pairs of 4 configurations");
+        assert!(pairs >= 66, "11 workloads or more, 6 pairs of 4 configurations: {pairs}");
         assert!((factor - FIDELITY).abs() < 0.005, "{factor}: FIDELITY is to follow");
     }
 

@@ -286,6 +286,8 @@ impl Report {
         for (name, why) in &self.left_out {
             report.add(format!("{name} was left out: {why}."));
         }
+        report.on_page(Part::heading("What is missing"));
+        report.on_page(MISSING);
         if let Some(noise) = self.noise() {
             report.on_page(Part::heading("Noise while it was measured"));
             report.on_page(noise);
@@ -347,6 +349,17 @@ const HEAD: &str = "How far simulations are from the machine that they simulate:
 workloads, recorded on a mount of the log, then run for real on each configuration and simulated from \
 the recording with a machine file of the same machine. The command `twinfs validate --markdown \
 docs/fidelity.md DIR` makes this page; yours will differ.";
+
+const MISSING: &str = "Parts of the machine that were found missing and are now measured by `twinfs calibrate`, \
+each as a constant of its own: requests that find the device or the daemon after a pause (a daemon of which nothing \
+was asked for 5 ms makes a file some 30 us later than a busy one, whose code and data are still in the processor's \
+caches), memory that the kernel clears for blocks filled in part (some 6 us), stalls of the device with their \
+true share, and, for replays with `compare --on`, the time of the kernel and of the replay itself. Not modelled: \
+writes whose memory is new to the daemon in pieces of a mebibyte, so that one long fsync after many writes is \
+simulated at a tenth to a half of its time; the kernel's writing of files that stay open; clients that take the \
+processor from the daemon on a machine with few processors. A machine that others use has no single speed: two \
+processors that share a core are each half as fast while both work, and single real runs are then as far from each \
+other as the tables say.";
 
 /// Kinds of operations that took a tenth of the recorded service time or more.
 fn worthy(pair: &Pair) -> impl Iterator<Item = (&'static str, f64, f64, u64)> {
