@@ -37,6 +37,7 @@ mod history;
 pub mod layouts;
 mod machine;
 mod machine_file;
+mod machine_times;
 mod mount_flush;
 pub mod observe;
 mod planted;
@@ -75,19 +76,20 @@ pub use front_end::FrontEnd;
 pub use history::{BINS, History, LogAtEnd, Sampler};
 pub use machine::{NOBODY, OnVolume, disk_of, on_volume};
 pub use machine_file::{
-    Device, Distribution, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor, Transfers,
-    Validated,
+    Checked, ColdStart, Device, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor,
+    Transfers, Validated,
 };
+pub use machine_times::{Distribution, Stalls, distributions};
 pub use mount_flush::MountFlush;
 pub use planted::PlantedFault;
 pub use presets::{FITTED_TO_1994, Preset, presets};
 pub use run::Run;
 pub use seeds::{MOST_SEEDS, Seeded};
 pub use simulate::{cut, simulate, simulate_watched, simulate_with_history};
-pub use statistics::median;
+pub use statistics::{differ, median};
 pub use status::Status;
 pub use steps::{Counted, Steps};
-pub use trust::{Trust, error_of};
+pub use trust::{FIDELITY, Trust, error_of};
 pub use twin_settings::SettingsError;
 pub use twin_sim::{Platter, Served, TimeBreakdown};
 pub use verdict::{MEASURES, Measure, MeasureEntry, NOISE, measurable, rank, rivals, verdict};

@@ -9,6 +9,7 @@ use twin_cache::CacheStats;
 use twin_fs::{FileSystem, FsError, Volume, write_cost};
 use twin_rt::{ClockOnly, Nanos, Rt, Time};
 use twin_sim::bus::{Bus, Span};
+use twin_sim::daemon::{Daemon, DaemonCosts};
 use twin_sim::fuse::{Fuse, FuseCosts};
 use twin_sim::kernel::Kernel;
 use twin_sim::model::Wear;
@@ -42,9 +43,9 @@ pub fn simulate(
     workload: &Workload,
     pace: Pace,
 ) -> Result<Figures, SimulateError> {
-    let (run, fuse) = &behind_front_end(run.into(), workload, pace)?;
+    let (run, front) = &behind_front_end(run.into(), workload, pace)?;
     let rt = Rt::with_order(ClockOnly::default(), run.clock_seed(), run.config.order);
-    let replay = Replay { given: run, workload, pace, watched_run: None, fuse: *fuse };
+    let replay = Replay { given: run, workload, pace, watched_run: None, front: *front };
     let result = rt.block_on(on_volume(&rt, run, replay));
     rt.crash();
     result.map_err(SimulateError::Stalled)?
@@ -61,11 +62,11 @@ pub fn simulate_watched(
     pace: Pace,
     watcher: Rc<RefCell<dyn Watcher>>,
 ) -> Result<Option<Figures>, SimulateError> {
-    let (run, fuse) = &behind_front_end(run.into(), workload, pace)?;
+    let (run, front) = &behind_front_end(run.into(), workload, pace)?;
     let watched_run = WatchedRun::new(watcher);
     let rt = watched_run.runtime(run.clock_seed(), run.config.order);
     let replay =
-        Replay { given: run, workload, pace, watched_run: Some(&watched_run), fuse: *fuse };
+        Replay { given: run, workload, pace, watched_run: Some(&watched_run), front: *front };
     let result = rt.block_on(on_volume(&rt, run, replay));
     let _ = watched_run.leave();
     rt.crash();
@@ -155,6 +156,14 @@ struct Replay<'a> {
     workload: &'a Workload,
     pace: Pace,
     watched_run: Option<&'a WatchedRun>,
+    front: FrontCosts,
+}
+
+/// What is before the core of a run.
+#[derive(Clone, Copy, Default)]
+struct FrontCosts {
+    /// A daemon serves the volume.
+    daemon: bool,
     /// The cost of the kernel before the core, where the workload's own pauses do not contain it.
     fuse: Option<FuseCosts>,
 }
@@ -165,11 +174,11 @@ fn behind_front_end(
     mut run: Run,
     workload: &Workload,
     pace: Pace,
-) -> Result<(Run, Option<FuseCosts>), SimulateError> {
+) -> Result<(Run, FrontCosts), SimulateError> {
     let config = &mut run.config;
     if config.remote.is_some() {
         config.settings = config.settings.clone().served();
-        return Ok((run, None));
+        return Ok((run, FrontCosts::default()));
     }
     let of_mount = workload.is_of_mount().map_err(SimulateError::Workload)?;
     let behind_kernel = match config.front {
@@ -178,20 +187,20 @@ fn behind_front_end(
         Front::Fuse | Front::Kernel => true,
     };
     if !behind_kernel {
-        return Ok((run, None));
+        return Ok((run, FrontCosts::default()));
     }
     config.settings = config.settings.clone().mounted();
     let costs = config.machine.as_ref().map_or(FuseCosts::default(), |machine| machine.fuse());
     // Recorded pauses contain what the kernel took between an answer and the next request.
     let in_pauses = of_mount && pace != Pace::Asap;
-    Ok((run, (!in_pauses).then_some(costs)))
+    Ok((run, FrontCosts { daemon: true, fuse: (!in_pauses).then_some(costs) }))
 }
 
 /// What keeps dirty pages between a workload and its volume.
 enum Between<'a> {
     Nothing,
     /// The kernel of a mount.
-    Kernel(&'a Kernel<Fuse<Asked<Volume>>>, Requests),
+    Kernel(&'a Kernel<Fuse<Asked<Daemon<Volume>>>>, Requests),
     /// Clients of a server.
     Machines(&'a Machines),
 }
@@ -200,17 +209,18 @@ impl OnVolume for Replay<'_> {
     type Output = Figures;
 
     async fn run(self, rt: &Rt, disk: &SimDisk, volume: &Volume) -> Result<Figures, SimulateError> {
-        let fuse = self.fuse.filter(|_| !self.given.planted().is(PlantedFault::FuseLeftOut));
+        let fuse = self.front.fuse.filter(|_| !self.given.planted().is(PlantedFault::FuseLeftOut));
         if let Some(remote) = &self.given.config.remote {
             let machines = Machines::start(rt, remote, volume).await?;
             return self.play(rt, disk, volume, &machines, Between::Machines(&machines)).await;
         }
+        let cpu = volume.core().cpu.clone();
+        let daemon = Daemon::new(rt, volume.clone(), cpu.clone(), self.daemon(volume));
         match fuse {
-            None => self.play(rt, disk, volume, volume, Between::Nothing).await,
+            None => self.play(rt, disk, volume, &daemon, Between::Nothing).await,
             Some(costs) => {
-                let cpu = volume.core().cpu.clone();
                 let requests = Requests::default();
-                let asked = Asked::new(volume.clone(), Rc::clone(&requests));
+                let asked = Asked::new(daemon, Rc::clone(&requests));
                 let fs = Fuse::new(rt, asked, cpu, costs);
                 match self.given.config.front {
                     Front::Kernel => {
@@ -226,6 +236,14 @@ impl OnVolume for Replay<'_> {
 }
 
 impl Replay<'_> {
+    /// What the daemon takes besides that serves the volume: nothing, unless it is one of a measured machine.
+    fn daemon(&self, volume: &Volume) -> DaemonCosts {
+        let config = &self.given.config;
+        let machine = config.machine.as_ref().filter(|_| self.front.daemon);
+        let block = u64::from(volume.stat().block_size);
+        machine.map(|machine| machine.daemon(config.layout.name(), block)).unwrap_or_default()
+    }
+
     /// Plays the workload on `fs`, behind which `volume` is; `between` is the part of `fs` that keeps
     /// dirty pages.
     async fn play(
@@ -236,7 +254,7 @@ impl Replay<'_> {
         fs: &impl FileSystem,
         between: Between<'_>,
     ) -> Result<Figures, SimulateError> {
-        let Replay { given, workload, pace, watched_run, fuse: _ } = self;
+        let Replay { given, workload, pace, watched_run, front: _ } = self;
         let (config, planted) = (&given.config, given.planted());
         let opened = rt.now();
         let unused = Before::of(disk, volume);

@@ -14,7 +14,7 @@ pub fn median(figures: &[f64]) -> f64 {
 /// Whether two sets of values differ by more than chance: their ranges do not overlap, or the test of
 /// Mann and Whitney (1947), two-sided and exact, rejects at 5% that both are from one distribution.
 /// With fewer than two values in either nothing is known of chance, and every difference counts.
-pub(crate) fn differ(a: &[f64], b: &[f64]) -> bool {
+pub fn differ(a: &[f64], b: &[f64]) -> bool {
     if a.len() < 2 || b.len() < 2 {
         return true;
     }

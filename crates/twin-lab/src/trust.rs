@@ -7,10 +7,10 @@
 //! ranked. Decision 19 (docs/decisions) says why there is one figure for all pairs.
 
 use crate::config::Config;
-use crate::machine_file::Validated;
+use crate::machine_file::{Checked, Validated};
 
 /// The error of docs/fidelity.md: [`error_of`] its table. A test compares the two.
-pub(crate) const FIDELITY: f64 = 1.30;
+pub const FIDELITY: f64 = 1.30;
 /// The share of pairs that the error covers.
 const COVERED: f64 = 0.95;
 /// The fewest pairs of configurations that an error can be told from: with fewer, the share that it
@@ -39,7 +39,8 @@ pub fn error_of(workloads: &[Vec<(f64, f64)>]) -> Option<(f64, usize)> {
 enum Source {
     /// A validation on the machine that is simulated, at this date.
     Validation(String),
-    /// docs/fidelity.md: this machine was measured, but not validated.
+    /// docs/fidelity.md, or the check of this machine at this date if that is further off: the machine was
+    /// measured, but not validated.
     OtherMachine,
     /// docs/fidelity.md: disks or processors are models, and no machine stands behind them.
     Models(String),
@@ -51,16 +52,21 @@ pub struct Trust {
     /// Times whose ratio is below this factor are too close to call.
     pub factor: f64,
     source: Source,
+    /// What the check after the calibration found, the one that is furthest off.
+    checked: Option<Checked>,
 }
 
 impl Trust {
     /// What is known of these configurations. If they differ in that, the least that is known holds.
     pub fn of<'a>(configs: impl IntoIterator<Item = &'a Config>) -> Trust {
         let (mut models, mut found): (Vec<&str>, Vec<Option<Validated>>) = Default::default();
+        let mut checked: Option<Checked> = None;
         for config in configs {
             match &config.machine {
                 Some(machine) if config.is_on_measured_disk() => {
                     found.push(machine.validated.clone());
+                    let found = machine.checked.clone();
+                    checked = checked.into_iter().chain(found).max_by(further_off);
                 }
                 _ if !models.contains(&config.disk.name) => models.push(config.disk.name),
                 _ => {}
@@ -69,18 +75,20 @@ impl Trust {
         let validated: Option<Vec<Validated>> = found.into_iter().collect();
         let worst =
             |all: Vec<Validated>| all.into_iter().max_by(|a, b| a.error.total_cmp(&b.error));
-        match validated {
-            _ if !models.is_empty() => {
-                Trust { factor: FIDELITY, source: Source::Models(models.join(", ")) }
-            }
+        let (factor, source) = match validated {
+            _ if !models.is_empty() => (FIDELITY, Source::Models(models.join(", "))),
             Some(all) => match worst(all) {
-                Some(Validated { date, error, .. }) => {
-                    Trust { factor: error.max(1.0), source: Source::Validation(date) }
-                }
-                None => Trust { factor: FIDELITY, source: Source::Models("no disk".into()) },
+                Some(Validated { date, error, .. }) => (error.max(1.0), Source::Validation(date)),
+                None => (FIDELITY, Source::Models("no disk".into())),
             },
-            None => Trust { factor: FIDELITY, source: Source::OtherMachine },
-        }
+            None => {
+                let between = checked.as_ref().map_or(1.0, |checked| checked.between);
+                (FIDELITY.max(between), Source::OtherMachine)
+            }
+        };
+        // Models of disks are not what was checked.
+        let checked = checked.filter(|_| models.is_empty());
+        Trust { factor, source, checked }
     }
 
     /// Where the error comes from, in a few words.
@@ -111,12 +119,40 @@ impl Trust {
                  found on a machine that was."
             ),
         };
+        if let Some(checked) = &self.checked {
+            words += &format!(" {}", said(checked));
+        }
         if on_latencies {
             words += " The error is that of total times: latencies of single operations are further \
                       off.";
         }
         words
     }
+}
+
+/// Which of two checks is further off.
+fn further_off(a: &Checked, b: &Checked) -> std::cmp::Ordering {
+    let off = |checked: &Checked| checked.worst().max(1.0 / checked.worst());
+    off(a).total_cmp(&off(b))
+}
+
+/// Beyond this factor a check says that the machine was not the one that was measured.
+const DISTURBED: f64 = 1.5;
+
+/// What a check found, as a sentence or two.
+fn said(checked: &Checked) -> String {
+    let Checked { date, between, .. } = checked;
+    let times = checked.times.iter().map(|(layout, time)| format!("{time:.2} ({layout})"));
+    let times = twin_report::units::list(&times.collect::<Vec<_>>());
+    let mut words = format!(
+        "Checked with a short real run ({date}), simulated times were {times} of the real ones, and \
+         {between:.2} times off against each other."
+    );
+    let worst = checked.worst();
+    if worst.max(1.0 / worst) > DISTURBED {
+        words += " The machine was not as it had been measured: calibrate again when it is quiet.";
+    }
+    words
 }
 
 #[cfg(test)]
@@ -173,7 +209,7 @@ mod tests {
         }
         let times: Vec<_> = workloads.into_iter().map(|(_, times)| times).collect();
         let (factor, pairs) = error_of(&times).unwrap();
-        assert_eq!(pairs, 66, "11 workloads, 6 pairs of 4 configurations");
+        assert!(pairs >= 66, "11 workloads or more, 6 pairs of 4 configurations: {pairs}");
         assert!((factor - FIDELITY).abs() < 0.005, "{factor}: FIDELITY is to follow");
     }
 
@@ -181,6 +217,29 @@ mod tests {
         let validated =
             error.map(|error| Validated { date: "2026-01-02".into(), pairs: 66, error });
         Arc::new(MachineFile { validated, ..crate::machine_file::for_tests() })
+    }
+
+    #[test]
+    fn what_the_check_of_a_machine_found_is_in_every_verdict_with_it() {
+        let checked = |lfs: f64, between: f64| Checked {
+            date: "2026-01-03".into(),
+            runs: 5,
+            times: [("lfs".into(), lfs), ("ffs".into(), 0.97)].into(),
+            between,
+        };
+        let with =
+            |checked| Arc::new(MachineFile { checked: Some(checked), ..(*machine(None)).clone() });
+        let of = |machine| Trust::of([&Config::parse("lfs").unwrap().on_machine(machine)]);
+        let near = of(with(checked(1.08, 1.1)));
+        assert_eq!(near.factor, FIDELITY, "one short run does not say that all are nearer");
+        let words = near.words(false);
+        assert!(words.contains("2026-01-03") && words.contains("1.08 (lfs)"), "{words}");
+        assert!(!words.contains("calibrate again"), "{words}");
+        let far = of(with(checked(2.3, 2.4)));
+        assert_eq!(far.factor, 2.4);
+        assert!(far.words(false).contains("calibrate again when it is quiet"));
+        let model = Config::parse("lfs:disk=hp97560").unwrap().on_machine(with(checked(2.3, 2.4)));
+        assert!(!Trust::of([&model]).words(false).contains("Checked"), "a model was not checked");
     }
 
     #[test]

@@ -21,7 +21,7 @@ use twin_trace::Source;
 use twin_trace::replay::Pace;
 
 use crate::loop_device::LoopDevice;
-use crate::replay::{in_mirror, most_common};
+use crate::replay::{host, in_mirror, most_common};
 use crate::runner::{Runner, drop_caches};
 use crate::systems::{Ours, System};
 
@@ -161,7 +161,7 @@ impl Turn<'_> {
             // hold its space; a trace may.
             let open = if self.ageing.is_trace { Mirror::for_replay } else { Mirror::open };
             let mirror = open(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-            in_mirror(&mirror, Pace::Asap, async |mut replayer, _| {
+            in_mirror(&host()?, &mirror, Pace::Asap, async |mut replayer, _| {
                 let report = replayer.run(&mut source).await.map_err(|error| error.to_string());
                 let _ = replayer.release_all().await;
                 report

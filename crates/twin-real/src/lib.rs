@@ -7,7 +7,8 @@
 //!
 //! - [`calibrate`] measures this machine for simulations of it, [`device_times`] only a device;
 //! - [`validate`] holds simulations of real workloads against runs of them;
-//! - [`replay`] replays a workload in directories and on file systems;
+//! - [`experiment`] replays a workload on several file systems in turn, again and again, and holds simulations
+//!   against what it took; [`replay`] is one such replay;
 //! - [`peers`] gives benchmarks the places of several file systems on one device;
 //! - [`age`] lets file systems grow old side by side.
 //!
@@ -19,7 +20,9 @@
 
 pub mod age;
 pub mod calibrate;
+mod clients;
 pub mod device_times;
+pub mod experiment;
 mod loop_device;
 mod marked;
 mod mounted;

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use twin_host::{ScratchDir, absolute};
+use twin_lab::DiskFigures;
 
 use crate::runner::{Runner, output};
 
@@ -55,6 +56,13 @@ impl LoopDevice {
         &self.mount_at
     }
 
+    /// What it has done so far, as the kernel counts it; `None` where the kernel does not.
+    pub(crate) fn counts(&self) -> Option<Counts> {
+        let name = self.path.file_name()?;
+        let text = fs::read_to_string(Path::new("/sys/block").join(name).join("stat")).ok()?;
+        Counts::parse(&text)
+    }
+
     /// Bytes of its sectors, as the kernel says; 512 where it says nothing.
     pub fn sector(&self) -> u32 {
         let name = self.path.file_name().unwrap_or_default();
@@ -73,6 +81,47 @@ impl Drop for LoopDevice {
     }
 }
 
+/// What a block device has done since it was attached.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Counts {
+    reads: u64,
+    read_bytes: u64,
+    writes: u64,
+    written_bytes: u64,
+    flushes: u64,
+    busy_ms: u64,
+}
+
+impl Counts {
+    /// From the kernel's line (Documentation/block/stat.rst): sectors there have 512 bytes.
+    fn parse(text: &str) -> Option<Counts> {
+        let all: Option<Vec<u64>> = text.split_whitespace().map(|word| word.parse().ok()).collect();
+        let all = all?;
+        let at = |nth: usize| all.get(nth).copied();
+        Some(Counts {
+            reads: at(0)?,
+            read_bytes: at(2)? * 512,
+            writes: at(4)?,
+            written_bytes: at(6)? * 512,
+            flushes: at(15).unwrap_or(0),
+            busy_ms: at(9)?,
+        })
+    }
+
+    /// What it has done since.
+    pub(crate) fn since(&self, before: &Counts) -> DiskFigures {
+        DiskFigures {
+            reads: self.reads.saturating_sub(before.reads),
+            read_bytes: self.read_bytes.saturating_sub(before.read_bytes),
+            writes: self.writes.saturating_sub(before.writes),
+            written_bytes: self.written_bytes.saturating_sub(before.written_bytes),
+            flushes: self.flushes.saturating_sub(before.flushes),
+            busy_s: self.busy_ms.saturating_sub(before.busy_ms) as f64 / 1e3,
+            ..DiskFigures::default()
+        }
+    }
+}
+
 /// Makes a directory of its own for a device of this process, which may have several.
 fn new_dir(runner: &Runner<'_>, base: &Path) -> Result<ScratchDir, String> {
     let mut number = 0;
@@ -83,5 +132,24 @@ fn new_dir(runner: &Runner<'_>, base: &Path) -> Result<ScratchDir, String> {
             return ScratchDir::make(dir, runner.interrupts);
         }
         number += 1;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_kernel_s_counts_are_read_and_subtracted() {
+        let before = "1 0 8 3 10 0 80 5 0 40 8 0 0 0 0 2 1\n";
+        let after = "3 0 24 3 30 0 4096 5 0 90 8 0 0 0 0 7 1\n";
+        let [before, after] = [before, after].map(|text| Counts::parse(text).unwrap());
+        let did = after.since(&before);
+        assert_eq!((did.reads, did.writes, did.flushes), (2, 20, 5));
+        assert_eq!((did.read_bytes, did.written_bytes), (16 * 512, 4016 * 512));
+        assert_eq!(did.busy_s, 0.05);
+        let old = Counts::parse("1 0 8 3 10 0 80 5 0 40 8").unwrap();
+        assert_eq!(old.flushes, 0, "kernels before 5.5 do not count flushes");
+        assert_eq!(Counts::parse("1 0 eight"), None);
     }
 }

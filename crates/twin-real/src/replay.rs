@@ -1,28 +1,27 @@
 //! A workload replayed for real: in directories, and on file systems that are made for it.
 //!
-//! Contract: the workload is replayed by system calls, one at a time, in a new directory below each directory
-//! that is given, and on each file system that is named, which is made for it and mounted on a loop device
-//! (as root). What is made is removed. Measured is what a simulation measures: from the first operation until
-//! everything is durable. Populating is not part of it, and the kernel's caches are dropped after it where
-//! the user may do that; a daemon keeps its own.
+//! Contract: the workload is replayed by system calls in a new directory below a directory that is given, or on a
+//! file system that is named, which is made for it and mounted on a loop device (as root). What is made is
+//! removed. Measured is what a simulation measures: from the first operation until everything is durable.
+//! Populating is not part of it, and the kernel's caches are dropped after it where the user may do that; a daemon
+//! keeps its own, which begins empty with each mount. Clients that had operations in flight at a time have so
+//! here ([`Clients`]).
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use twin_fs::{FileSystem, Op, Request};
 use twin_host::mirror::Mirror;
-use twin_host::{Bar, Count, Host, HostOptions, real_clock};
-use twin_lab::{Counted, Latency, Steps, Workload};
+use twin_host::{Bar, Host, HostOptions, real_clock};
+use twin_lab::{Counted, DiskFigures, Steps, Workload};
 use twin_rt::Time;
-use twin_trace::replay::{Options, Pace, Replayer, Report};
+use twin_trace::replay::{Options, Pace, Population, Replayer, Report};
 
+use crate::clients::Clients;
 use crate::loop_device::LoopDevice;
 use crate::probe::SPIN_NS;
 use crate::runner::{Runner, drop_caches};
 use crate::systems::{System, Wrong};
-
-/// Bytes of the loop device on which file systems are made.
-const DEVICE: u64 = 2 << 30;
 
 /// Where a workload is replayed.
 #[derive(Clone, Debug)]
@@ -61,123 +60,98 @@ impl Target {
     }
 }
 
-/// A workload replayed for real.
-pub struct Measured {
-    /// Where.
-    pub name: String,
+/// One replay.
+#[derive(Clone, Debug)]
+pub(crate) struct Done {
     /// Seconds from the first operation until everything was durable.
-    pub finish_s: f64,
-    /// Operations that were done.
-    pub ops: u64,
-    /// Those of them that failed.
-    pub failed: u64,
-    /// How most of these failed, as a part of a sentence.
-    pub most_common: String,
-    /// How long they took.
-    pub latency: Latency,
+    pub(crate) finish_s: f64,
+    /// What the replayer saw.
+    pub(crate) report: Report,
+    /// What the device did meanwhile, where it is known.
+    pub(crate) disk: Option<DiskFigures>,
 }
 
-/// Where, and the figures or the reason why there are none.
-pub type Replayed = (String, Result<Measured, String>);
-
-/// Replays on each target, in turn. One that cannot take part has its reason in place of figures.
-///
-/// # Errors
-/// If no target can be used at all, or the user interrupts.
-pub fn replay(
-    runner: &Runner<'_>,
-    targets: &[Target],
-    workload: &Workload,
-    operations: u64,
-    pace: Pace,
-) -> Result<Vec<Replayed>, String> {
-    let needs_device = targets.iter().any(|target| matches!(target, Target::System(_)));
-    if needs_device && !rustix::process::geteuid().is_root() {
-        return Err("--on with file systems makes loop devices and mounts: run it as root".into());
-    }
-    for target in targets {
-        if let Target::System(system) = target {
-            system.must_be_installed().map_err(|wrong| wrong.to_string())?;
-        }
-    }
-    let device = match needs_device {
-        true => Some(runner.loop_device(Path::new("/var/tmp"), DEVICE)?),
-        false => None,
-    };
-    let count = Count::Steps(targets.len() as u64 * operations);
-    let replay =
-        Replay { runner, workload, pace, bar: runner.progress.begin("operations replayed", count) };
-    let mut all = Vec::new();
-    for target in targets {
-        all.push((target.name(), replay.at(target, device.as_ref())));
-        runner.check()?;
-    }
-    Ok(all)
-}
-
-struct Replay<'a> {
-    runner: &'a Runner<'a>,
-    workload: &'a Workload,
-    pace: Pace,
-    bar: Bar,
+/// A replay on this machine, as often as it is repeated.
+pub(crate) struct Replay<'a> {
+    pub(crate) runner: &'a Runner<'a>,
+    pub(crate) workload: &'a Workload,
+    pub(crate) population: &'a Population,
+    pub(crate) pace: Pace,
+    /// Several clients have operations in flight at a time.
+    pub(crate) several: bool,
+    /// More options for mounts of ours.
+    pub(crate) options: Vec<String>,
+    pub(crate) bar: Bar,
 }
 
 impl Replay<'_> {
-    fn at(&self, target: &Target, device: Option<&LoopDevice>) -> Result<Measured, String> {
+    /// Replays on a new file system on the device, or in a new directory.
+    pub(crate) fn at(&self, target: &Target, device: Option<&LoopDevice>) -> Result<Done, String> {
         match (target, device) {
             (Target::System(system), Some(device)) => {
                 self.runner.make(system, device.path(), &[])?;
-                self.runner.in_mount(system, device, |dir| self.in_directory(&target.name(), dir))
+                let options: Vec<&str> = match system.is_ours() {
+                    true => self.options.iter().map(String::as_str).collect(),
+                    false => Vec::new(),
+                };
+                let dir = device.mount_at();
+                let mounted = self.runner.mount(system, device.path(), dir, &options)?;
+                let done = self.in_directory(dir, Some(device));
+                let ended = mounted.end();
+                done.and_then(|done| ended.map(|()| done))
             }
-            (Target::Directory(dir), _) => self.in_directory(&target.name(), dir),
+            (Target::Directory(dir), _) => self.in_directory(dir, None),
             (Target::System(_), None) => Err("there is no device for it".into()),
         }
     }
 
-    fn in_directory(&self, name: &str, dir: &Path) -> Result<Measured, String> {
-        let Replay { runner, workload, pace, bar } = self;
+    fn in_directory(&self, dir: &Path, device: Option<&LoopDevice>) -> Result<Done, String> {
+        let Replay { runner, workload, population, pace, several, bar, .. } = self;
         let below = runner.scratch(dir, "on")?;
         let mirror = Mirror::for_replay(below.path())
             .map_err(|e| format!("{}: {e}", below.path().display()))?;
-        in_mirror(&mirror, *pace, async |mut replayer, now| {
-            let population = workload.population().map_err(|e| e.to_string())?;
-            replayer.populate(&population).await.map_err(|e| e.to_string())?;
-            let sync = || mirror.execute(Request::root(u64::MAX, Op::Sync));
+        let host = host()?;
+        let beside = Clients::new(mirror, &host, *several);
+        in_mirror(&host, &beside, *pace, async |mut replayer, now| {
+            replayer.populate(population).await.map_err(|e| e.to_string())?;
+            let sync = || beside.execute(Request::root(u64::MAX, Op::Sync));
             sync().await.map_err(|e| e.to_string())?;
-            if !population.is_empty() {
-                // Only the superuser may; others have warm caches.
-                let _ = drop_caches();
-            }
+            // Only the superuser may; others have warm caches.
+            let _ = drop_caches();
             let source = workload.start().map_err(|e| e.to_string())?;
             let mut source = Counted::new(source, Some(Steps(bar.counting())));
+            let before = device.and_then(LoopDevice::counts);
             let begun = now();
             let report = replayer.run(&mut source).await.map_err(|e| e.to_string())?;
             sync().await.map_err(|e| e.to_string())?;
             let finish_s = now().since(begun) as f64 / 1e9;
+            let after = device.and_then(LoopDevice::counts);
             let _ = replayer.release_all().await;
-            Ok::<Measured, String>(Measured {
-                name: name.into(),
-                finish_s,
-                ops: report.ops,
-                failed: report.failed_ops(),
-                most_common: most_common(&report),
-                latency: Latency::of(&report.latency_ns()),
-            })
+            let disk = before.zip(after).map(|(before, after)| after.since(&before));
+            Ok::<Done, String>(Done { finish_s, report, disk })
         })
     }
 }
 
-/// Replays by system calls. `work` is given the replayer and the clock of the host.
+/// A host for a replay.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn host() -> Result<Host, String> {
+    let host = Host::start(HostOptions { spin_ns: SPIN_NS, ..HostOptions::default() });
+    host.map_err(|e| e.to_string())
+}
+
+/// Replays by system calls on a host. `work` is given the replayer and the clock of the host.
 ///
 /// # Errors
 /// Those of the host, and of the work.
-pub fn in_mirror<T>(
-    mirror: &Mirror,
+pub fn in_mirror<T, F: FileSystem>(
+    host: &Host,
+    mirror: &F,
     pace: Pace,
-    work: impl AsyncFnOnce(Replayer<'_, Mirror>, Rc<dyn Fn() -> Time>) -> Result<T, String>,
+    work: impl AsyncFnOnce(Replayer<'_, F>, Rc<dyn Fn() -> Time>) -> Result<T, String>,
 ) -> Result<T, String> {
-    let host = Host::start(HostOptions { spin_ns: SPIN_NS, ..HostOptions::default() });
-    let host = host.map_err(|e| e.to_string())?;
     let seconds = real_clock();
     let clock: Rc<dyn Fn() -> Time> = Rc::new(move || Time((seconds() * 1e9) as u64));
     let rt = host.rt().clone();

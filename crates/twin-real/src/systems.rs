@@ -82,16 +82,24 @@ impl System {
                 return Err(format!("{}: only file systems of ours have settings here", kind.name));
             }
             (Some(layout), settings) => {
-                // What `twinfs mount` has no option for would end the mount without a word.
-                if !settings.is_empty() && !layout.is_log() && !settings.starts_with(ALLOC) {
-                    return Err(format!(
-                        "{}:{settings}: a mount takes {ALLOC}POLICY alone",
-                        kind.name
-                    ));
+                let said = |why: String| format!("{}:{settings}: {why}", kind.name);
+                let opening = opening_of(settings);
+                // What `twinfs mkfs` and `twinfs mount` have no options for would be lost.
+                let known = |one: &&str| one.starts_with(ALLOC) && opening.len() == 1;
+                if !layout.is_log() && !opening.iter().all(known) {
+                    let only = format!("{ALLOC}POLICY and {ORDERING}NAME are all that can be set");
+                    return Err(said(only));
+                }
+                if layout.is_log() && opening_of(settings).join(",") != settings {
+                    return Err(said(format!("a log has no {ORDERING}NAME")));
+                }
+                if !settings.is_empty() {
+                    let parsed = twin_lab::Config::parse(&format!("{}:{settings}", kind.name));
+                    parsed.map_err(|e| said(e.to_string()))?;
                 }
                 let mut config = layout.config();
-                let set = set_for_open(&mut *config, settings);
-                set.map_err(|why| format!("{}:{settings}: {why}", kind.name))?;
+                let set = set_for_open(&mut *config, &opening.join(","));
+                set.map_err(|why| said(why.to_string()))?;
                 Some(Ours { layout, config })
             }
         };
@@ -117,11 +125,13 @@ impl System {
     }
 
     /// The command that makes one, but for the device.
-    pub(crate) fn mkfs(&self) -> Vec<&'static str> {
-        match &self.ours {
-            Some(ours) => vec![TWINFS, "mkfs", "--force", "--layout", ours.layout.name()],
-            None => self.kind.mkfs.to_vec(),
+    pub(crate) fn mkfs(&self) -> Vec<&str> {
+        let Some(ours) = &self.ours else { return self.kind.mkfs.to_vec() };
+        let mut words = vec![TWINFS, "mkfs", "--force", "--layout", ours.layout.name()];
+        for ordering in self.settings.split(',').filter_map(|one| one.strip_prefix(ORDERING)) {
+            words.extend(["--ordering", ordering]);
         }
+        words
     }
 
     /// Whether it is served by a daemon over the device, with caches of its own.
@@ -135,10 +145,10 @@ impl System {
 
     /// The words that give the settings to `twinfs mount`.
     pub(crate) fn mount_words(&self) -> Vec<&str> {
-        match (&self.settings[..], self.settings.strip_prefix(ALLOC)) {
-            ("", _) => Vec::new(),
-            (_, Some(policy)) => vec!["--alloc", policy],
-            (settings, None) => vec!["--cleaner", settings],
+        match (&opening_of(&self.settings)[..], &self.settings[..]) {
+            ([], _) => Vec::new(),
+            ([only], _) if only.starts_with(ALLOC) => vec!["--alloc", &only[ALLOC.len()..]],
+            (_, settings) => vec!["--cleaner", settings],
         }
     }
 
@@ -186,6 +196,13 @@ impl std::error::Error for Wrong {}
 
 /// The setting that `twinfs mount` has an option for.
 const ALLOC: &str = "alloc=";
+/// The setting that `twinfs mkfs` has an option for.
+const ORDERING: &str = "ordering=";
+
+/// The settings with which a volume is opened: all but those with which it is made.
+fn opening_of(settings: &str) -> Vec<&str> {
+    settings.split(',').filter(|one| !one.is_empty() && !one.starts_with(ORDERING)).collect()
+}
 
 /// How ours get into place.
 const OURS: Mount = Mount::Daemon(&[TWINFS, "mount", "--foreground", "DEVICE", "DIR"]);
@@ -318,9 +335,13 @@ mod tests {
         let words: Vec<_> = kinds.iter().map(System::mount_words).collect();
         let none: &[&str] = &[];
         assert_eq!(words, [&["--cleaner", "victim=greedy"], none, &["--alloc", "whole-file"]]);
+        let Ok((sync, _)) = choose(&["ffs:ordering=sync".into()]) else { return };
+        assert_eq!(sync[0].mkfs()[3..], ["--layout", "ffs", "--ordering", "sync"]);
+        assert_eq!((sync[0].name().as_str(), sync[0].mount_words()), ("ffs:ordering=sync", vec![]));
         for wrong in [
             "ffs:alloc=best",
-            "ffs:ordering=sync",
+            "ffs:ordering=best",
+            "lfs:ordering=sync",
             "ffs:reallocate=no",
             "ext4:alloc=whole-file",
             "ffs:",

@@ -9,7 +9,8 @@
 //! - [`bus`]: a path to the host that several disks share;
 //! - [`platter`]: what is stored, with user data as stamps and with free snapshots;
 //! - [`faults`]: what goes wrong, and what a power failure leaves behind;
-//! - [`fuse`]: the kernel between clients and a mount; [`network`]: the network between clients and a
+//! - [`fuse`]: the kernel between clients and a mount; [`daemon`]: what the process that serves a mount
+//!   takes more than its work in a loop; [`network`]: the network between clients and a
 //!   server;
 //! - [`cpu`]: the time that the host's processor takes; [`HostAdapter`]: the driver that spends it
 //!   on requests.
@@ -37,6 +38,7 @@
 mod adapter;
 pub mod bus;
 pub mod cpu;
+pub mod daemon;
 mod demerit;
 mod device;
 pub mod faults;

@@ -267,11 +267,20 @@ pub(crate) struct Compare {
     /// and its device in configurations that choose no disk.
     #[arg(help_heading = "Real machines", long, value_name = "FILE")]
     pub(crate) machine: Option<PathBuf>,
-    /// Also replay the workload for real, in turn, in these directories and on these file systems:
-    /// /mnt/disk,ext4,xfs,lfs,ffs. File systems are made on a loop device, which needs root. Measured
-    /// times are shown beside simulated ones.
+    /// Also measure: replay the workload for real in these directories and on these file systems, in turn:
+    /// /mnt/disk,ext4,xfs,lfs,ffs. File systems are made on a loop device, which needs root. The verdict is
+    /// on what was measured, and on whether simulation agrees; for that the device, and without --machine
+    /// all of the machine, is measured first, in some 20 seconds.
     #[arg(help_heading = "Real machines", long, value_name = "PLACES", value_delimiter = ',')]
     pub(crate) on: Vec<String>,
+    /// With --on: how often the workload runs at each place.
+    #[arg(help_heading = "Real machines", long, value_name = "COUNT", default_value_t = 5,
+        requires = "on", value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) runs: u32,
+    /// With --on: below which directory the file of the loop device is made, and so which disk is measured.
+    /// Default: /var/tmp.
+    #[arg(help_heading = "Real machines", long, value_name = "DIR", requires = "on")]
+    pub(crate) at: Option<PathBuf>,
     /// The measure by which configurations are ranked; smaller is better.
     #[arg(help_heading = "Judgement", long, value_name = "MEASURE", value_parser = measures(),
         default_value = twin_lab::MEASURES.first().name)]
@@ -280,7 +289,7 @@ pub(crate) struct Compare {
     /// clients that FILE describes (docs/servers.md), or the one that comes with the program:
     /// cut-and-paste.
     #[arg(help_heading = "Workload", long, value_name = "FILE|NAME", conflicts_with_all = ["configs", "trace", "workload", "with",
-        "what_if", "seeds", "pace", "speed", "log", "machine", "on", "by"])]
+        "what_if", "seeds", "pace", "speed", "log", "machine", "on", "runs", "at", "by"])]
     pub(crate) server: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) observe: Observe,

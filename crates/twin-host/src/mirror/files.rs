@@ -129,12 +129,25 @@ impl Mirror {
         Ok(Reply::Written(done as u64))
     }
 
-    pub(super) fn fsync(&self, ino: Ino, data_only: bool) -> Result<Reply, Errno> {
+    /// A descriptor of a file's data, or of a directory, that can be synced.
+    fn to_sync(&self, ino: Ino) -> Result<Rc<OwnedFd>, Errno> {
         let files = self.nodes.borrow().files(ino)?;
-        let file = match (files.write, files.read) {
+        Ok(match (files.write, files.read) {
             (Some(file), _) | (None, Some(file)) => file,
             (None, None) => Rc::new(self.reopen(ino, OFlags::RDONLY)?),
-        };
+        })
+    }
+
+    /// A descriptor of one's own for a file's data, or for a directory, to sync it on another thread.
+    ///
+    /// # Errors
+    /// If the inode is not known, or the host refuses.
+    pub fn descriptor(&self, ino: Ino) -> std::io::Result<OwnedFd> {
+        Ok(rustix::io::dup(&*self.to_sync(ino)?)?)
+    }
+
+    pub(super) fn fsync(&self, ino: Ino, data_only: bool) -> Result<Reply, Errno> {
+        let file = self.to_sync(ino)?;
         if data_only { rustix::fs::fdatasync(&*file) } else { rustix::fs::fsync(&*file) }?;
         Ok(Reply::Done)
     }

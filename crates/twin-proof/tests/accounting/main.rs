@@ -102,16 +102,16 @@ fn machine() -> Arc<MachineFile> {
         about: [("directory".into(), "made up".into())].into(),
         warnings: Vec::new(),
         validated: None,
+        checked: None,
         fuse,
+        cold: Vec::new(),
         processor: [("lfs".into(), processor)].into(),
         device: Device {
             max_request: 1 << 20,
             read: transfers(read_ns),
             write: transfers(write_ns),
             flush: vec![at(0, flush_ns(0)), at(1_000_000, flush_ns(1_000_000))],
-            write_sparse: Vec::new(),
-            after_pause: Vec::new(),
-            mounted_us: 0.0,
+            ..Device::default()
         },
     })
 }

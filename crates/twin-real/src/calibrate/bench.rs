@@ -3,11 +3,14 @@
 use std::path::Path;
 
 use twin_host::{Bar, ScratchDir};
+use twin_lab::Stalls;
 
 use crate::runner::Runner;
 
 /// Medians of rounds that differ by more than this factor are told.
 const NOISY: f64 = 1.5;
+/// Stalls that make the requests of a kind longer by this share are told.
+const NOTABLE: f64 = 0.1;
 /// Bytes of small and of large operations.
 pub(super) const SMALL: usize = 4096;
 pub(super) const LARGE: usize = 128 << 10;
@@ -44,6 +47,18 @@ impl<'a> Bench<'a> {
     pub(super) fn step(&self) -> Result<(), String> {
         self.bar.add(1);
         self.runner.check()
+    }
+
+    /// Notes stalls that make up more than a tenth of the time of a kind of request.
+    pub(super) fn judge_stalls(&mut self, what: &str, stalls: &Stalls, usual_us: f64) {
+        let Stalls { of, count, longer_us } = stalls;
+        if stalls.mean_us() > usual_us * NOTABLE {
+            let most = longer_us.last().copied().unwrap_or(0.0) / 1e3;
+            self.warnings.push(format!(
+                "{what}: {count} of {of} stalled, up to {most:.1} ms longer, {:.0} us for each on average",
+                stalls.mean_us()
+            ));
+        }
     }
 
     /// Notes a figure whose rounds differ much.

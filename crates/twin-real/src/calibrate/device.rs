@@ -9,11 +9,12 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 use twin_disk::IoError;
-use twin_lab::{Device, Distribution, Pause, Transfers};
+use twin_lab::{Device, Pause, Stalls, Transfers, distributions};
 use twin_mount::content::must_be_blank;
 use twin_rt::MICROS;
 
 use super::bench::Bench;
+use super::rounds::kept;
 use crate::probe::{Probe, SPIN_NS};
 use crate::runner::median;
 
@@ -22,9 +23,10 @@ const SMALL: u64 = 4096;
 const LARGE: u64 = 1 << 20;
 /// Sizes of requests, and how many are measured a round.
 const SIZES: [(u64, usize); 5] =
-    [(SMALL, 60), (16 << 10, 40), (64 << 10, 30), (256 << 10, 20), (LARGE, 12)];
-/// Bytes written before a flush, and how many flushes are measured a round.
-const DIRTY: [(u64, usize); 4] = [(SMALL, 24), (64 << 10, 16), (LARGE, 10), (16 << 20, 3)];
+    [(SMALL, 250), (16 << 10, 80), (64 << 10, 60), (256 << 10, 30), (LARGE, 12)];
+/// Bytes written before a flush, and how many flushes are measured a round. Small ones decide what a sync
+/// takes, so there are thousands of them: a stall among few says nothing of its share.
+const DIRTY: [(u64, usize); 4] = [(SMALL, 500), (64 << 10, 60), (LARGE, 20), (16 << 20, 3)];
 /// Sizes of writes into a sparse file, each flushed, and how many a round.
 const SPARSE: [(u64, usize); 3] = [(SMALL, 10), (64 << 10, 10), (LARGE, 5)];
 /// Numbers of requests in flight.
@@ -38,6 +40,8 @@ const LARGE_COUNT: usize = 32;
 /// those with which the others are compared.
 const PAUSES: [(u64, usize); 6] =
     [(0, 20), (100, 16), (300, 12), (1000, 10), (3000, 8), (10_000, 6)];
+/// With fewer requests of a kind after a pause nothing is known of it.
+const FEWEST_PAUSES: usize = 8;
 /// Kinds of requests before which there are pauses.
 const PAUSED: [&str; 3] = [READ, WRITE, FLUSH];
 const READ: &str = "paused read";
@@ -94,6 +98,21 @@ impl Samples {
         }
     }
 
+    /// Medians of each kind and size, by round.
+    pub(super) fn figures(&self) -> Vec<Vec<f64>> {
+        let medians = |rounds: &Vec<Vec<f64>>| rounds.iter().cloned().map(median).collect();
+        let of_work = self.times.iter().filter(|((kind, _), _)| *kind != IDLE);
+        of_work.map(|(_, rounds)| medians(rounds)).collect()
+    }
+
+    /// Forgets the rounds that do not stay.
+    pub(super) fn keep(&mut self, stays: &[bool]) {
+        let times = self.times.values_mut();
+        times.for_each(|rounds| *rounds = kept(std::mem::take(rounds), stays));
+        let rates = self.rates.values_mut().chain(self.bandwidth.values_mut());
+        rates.for_each(|rounds| *rounds = kept(std::mem::take(rounds), stays));
+    }
+
     /// Measures all once.
     pub(super) fn round(&mut self, bench: &Bench<'_>) -> Result<(), String> {
         let path = self.image(bench)?;
@@ -121,6 +140,11 @@ impl Samples {
         for (bytes, count) in DIRTY {
             let times = probe.flushes(bytes, count).await?;
             self.times.entry(("flush", bytes)).or_default().push(times);
+        }
+        for (pause, _) in PAUSES {
+            for kind in PAUSED.into_iter().chain([IDLE]) {
+                self.times.entry((kind, pause)).or_default().push(Vec::new());
+            }
         }
         for (pause, count) in PAUSES {
             self.after_pause(probe, pause, count).await?;
@@ -158,10 +182,15 @@ impl Samples {
                 if pause > 0 {
                     probe.sleep(pause * MICROS).await;
                 }
-                let idle = vec![(probe.now() - before) * 1e6];
-                let took = vec![probe.time(io).await?];
-                self.times.entry((kind, pause)).or_default().push(took);
-                self.times.entry((IDLE, pause)).or_default().push(idle);
+                let idle = (probe.now() - before) * 1e6;
+                let took = probe.time(io).await?;
+                for (kind, us) in [(kind, took), (IDLE, idle)] {
+                    let rounds = self.times.get_mut(&(kind, pause_of(idle)));
+                    rounds
+                        .and_then(|rounds| rounds.last_mut())
+                        .into_iter()
+                        .for_each(|all| all.push(us));
+                }
             }
         }
         Ok(())
@@ -198,47 +227,71 @@ fn full_file(bench: &Bench<'_>) -> Result<PathBuf, String> {
 /// times.
 pub(super) fn device(bench: &mut Bench<'_>, samples: Samples, request_us: f64) -> Device {
     let max_request = samples.max_request;
-    let mut list = |kind: &'static str, sizes: &[(u64, usize)]| -> Vec<Distribution> {
+    let mut list = |kind: &'static str, sizes: &[(u64, usize)]| {
         let of = |bytes| samples.times.get(&(kind, bytes)).cloned().unwrap_or_default();
-        let measured = sizes.iter().filter(|(bytes, _)| !of(*bytes).is_empty());
-        let distribution = |&(bytes, _): &(u64, usize)| {
-            let rounds: Vec<Vec<f64>> = of(bytes);
+        let measured = sizes.iter().map(|&(bytes, _)| (bytes, of(bytes)));
+        let measured: Vec<_> = measured.filter(|(_, rounds)| !rounds.is_empty()).collect();
+        for (bytes, rounds) in &measured {
             let medians: Vec<f64> = rounds.iter().cloned().map(median).collect();
             bench.judge(&format!("{kind} of {bytes} bytes"), &medians);
-            let all = rounds.concat().into_iter().map(|us| (us - request_us).max(0.1)).collect();
-            Distribution::of(bytes, all, PARTS)
+        }
+        let without_processor = |us: f64| (us - request_us).max(0.1);
+        let times = |(bytes, rounds): (u64, Vec<Vec<f64>>)| {
+            (bytes, rounds.concat().into_iter().map(without_processor).collect())
         };
-        measured.map(distribution).collect()
+        let (list, stalls) = distributions(measured.into_iter().map(times), PARTS);
+        let usual_us = list.first().map_or(0.0, twin_lab::Distribution::median);
+        bench.judge_stalls(kind, &stalls, usual_us);
+        (list, stalls)
     };
     let (read, write) = (list("read", &SIZES), list("write", &SIZES));
-    let (flush, write_sparse) = (list("flush", &DIRTY), list("sparse", &SPARSE));
-    let transfers = |kind: &'static str, alone| {
+    let ((flush, flush_stalls), (write_sparse, _)) =
+        (list("flush", &DIRTY), list("sparse", &SPARSE));
+    let transfers = |kind: &'static str, (alone, stalls): (_, Stalls)| {
         let rate = |depth| samples.rates.get(&(kind, depth)).cloned().unwrap_or_default();
         let rate_4k = DEPTHS.map(|depth| (format!("{depth:02}"), median(rate(depth)).round()));
         let bandwidth = samples.bandwidth.get(kind).cloned().unwrap_or_default();
-        Transfers { alone, rate_4k: rate_4k.into(), bytes_per_s: median(bandwidth).round() }
+        let bytes_per_s = median(bandwidth).round();
+        Transfers { alone, rate_4k: rate_4k.into(), bytes_per_s, stalls }
     };
     let (read, write) = (transfers("read", read), transfers("write", write));
     let after_pause = after_pauses(&samples);
-    Device { max_request, read, write, flush, write_sparse, after_pause, mounted_us: 0.0 }
+    Device {
+        max_request,
+        read,
+        write,
+        flush,
+        flush_stalls,
+        write_sparse,
+        after_pause,
+        ..Device::default()
+    }
 }
 
-/// What requests take longer after each pause than without one: differences of medians over all rounds.
+/// The pause as which one of so many microseconds counts: a sleep lasts longer than it should, on a busy machine many
+/// times as long.
+fn pause_of(us: f64) -> u64 {
+    let pauses = PAUSES.iter().rev().map(|&(pause, _)| pause);
+    pauses.into_iter().find(|&pause| us >= pause as f64).unwrap_or(0)
+}
+
+/// What requests take longer after each pause than without one: differences of medians over all rounds. Pauses that
+/// hardly came are left out.
 fn after_pauses(samples: &Samples) -> Vec<Pause> {
-    let of = |kind, pause| {
-        let rounds = samples.times.get(&(kind, pause)).cloned().unwrap_or_default();
-        median(rounds.concat())
-    };
+    let all = |kind, pause| samples.times.get(&(kind, pause)).cloned().unwrap_or_default().concat();
+    let of = |kind, pause| median(all(kind, pause));
     let tenth = |us: f64| (us * 10.0).round() / 10.0;
     let longer = |kind, pause| tenth((of(kind, pause) - of(kind, 0)).max(0.0));
     let pause = |&(pause, _): &(u64, usize)| Pause {
-        // A sleep lasts longer than it should.
         idle_us: tenth(of(IDLE, pause)),
         read_us: longer(READ, pause),
         write_us: longer(WRITE, pause),
         flush_us: longer(FLUSH, pause),
     };
-    PAUSES[1..].iter().map(pause).collect()
+    let known = |(pause, _): &&(u64, usize)| {
+        PAUSED.iter().all(|kind| all(kind, *pause).len() >= FEWEST_PAUSES)
+    };
+    PAUSES[1..].iter().filter(known).map(pause).collect()
 }
 
 /// Writes into a file that has no blocks there, each flushed.
@@ -262,4 +315,29 @@ fn sparse(bench: &Bench<'_>, samples: &mut Samples) -> Result<(), String> {
     })?;
     drop(probe);
     std::fs::remove_file(&path).map_err(said)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_counts_as_what_it_was_and_not_as_what_it_should_have_been() {
+        assert_eq!([3.0, 99.0, 120.0, 3900.0, 90_000.0].map(pause_of), [0, 0, 100, 3000, 10_000]);
+    }
+
+    #[test]
+    fn pauses_are_ascending_on_a_machine_that_sleeps_long() {
+        let mut samples = Samples::new(Target::Under);
+        for (pause, took) in [(0, 40.0), (300, 60.0), (3000, 90.0)] {
+            for kind in PAUSED {
+                samples.times.insert((kind, pause), vec![vec![took; 5], vec![took + 2.0; 5]]);
+            }
+            samples.times.insert((IDLE, pause), vec![vec![pause as f64 + 50.0; 30]]);
+        }
+        samples.times.insert((READ, 1000), vec![vec![70.0; 3]]);
+        let found = after_pauses(&samples);
+        assert_eq!(found.iter().map(|pause| pause.idle_us).collect::<Vec<_>>(), [350.0, 3050.0]);
+        assert_eq!((found[0].read_us, found[1].flush_us), (20.0, 50.0), "hardly any of 1,000 us");
+    }
 }

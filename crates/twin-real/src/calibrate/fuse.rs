@@ -11,6 +11,7 @@ use twin_lab::Fuse;
 use twin_lab::layouts::LAYOUTS;
 
 use super::bench::{Bench, LARGE, SMALL};
+use super::rounds::kept;
 use crate::mounted::Mounted;
 use crate::runner::median;
 use crate::systems::System;
@@ -43,6 +44,13 @@ pub(super) fn can_mount() -> bool {
 }
 
 impl Samples {
+    /// Forgets the rounds that do not stay.
+    pub(super) fn keep(&mut self, stays: &[bool]) {
+        self.trips = kept(std::mem::take(&mut self.trips), stays);
+        self.served = kept(std::mem::take(&mut self.served), stays);
+        self.copies = kept(std::mem::take(&mut self.copies), stays);
+    }
+
     /// Measures all once, where this user may mount.
     pub(super) fn round(&mut self, bench: &Bench<'_>) -> Result<(), String> {
         if !can_mount() {

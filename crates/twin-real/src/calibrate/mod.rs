@@ -2,15 +2,19 @@
 //!
 //! Contract: everything is measured in a directory of its own below the one that is given, which is removed
 //! at the end, also after an interrupt. The result is a machine file ([`MachineFile`]). Every figure is
-//! measured once in each of several rounds, `ROUNDS` for this command; who compares simulations with runs
-//! on the machine puts the rounds between his runs, so that both see the same machine. A figure whose rounds
-//! differ by more than a half is named in the file's warnings, because simulations with it inherit the
-//! noise.
+//! measured once in each of several rounds, as many as `BUDGET_S` allows for this command; who compares
+//! simulations with runs on the machine puts the rounds between his runs, so that both see the same machine.
+//! Rounds that another job disturbed are left out. A figure whose other rounds differ by more than a half is named
+//! in the file's warnings, because simulations with it inherit the noise. Last, a short real run is held against
+//! its own simulation, and its error is in the file too.
 
 mod bench;
+mod check;
+mod cold;
 mod device;
 mod fuse;
 mod processor;
+mod rounds;
 mod served;
 mod synced;
 
@@ -20,15 +24,19 @@ use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use twin_host::{Bar, Count, NewFile, absolute};
-use twin_lab::{MACHINE_FORMAT, MachineFile};
+use twin_host::{Bar, Count, NewFile, absolute, real_clock};
+use twin_lab::{Checked, MACHINE_FORMAT, MachineFile};
 
 use crate::runner::Runner;
 use bench::Bench;
 use device::Target;
 
-/// How often every figure is measured.
-const ROUNDS: u64 = 5;
+/// Seconds after which no round is begun any more that could not end in time.
+const BUDGET_S: f64 = 16.0;
+/// The same where only the device is measured.
+const DEVICE_BUDGET_S: f64 = 8.0;
+/// The fewest and the most rounds, whatever they take.
+const ROUNDS: [u64; 2] = [3, 8];
 
 /// Measures the machine: the device under a directory, or a block device, whose contents are lost: if it is not
 /// blank, only with `force`.
@@ -45,15 +53,63 @@ pub fn calibrate(runner: &Runner<'_>, place: &Path, force: bool) -> Result<Machi
             "--force is for a device, whose contents are lost: a directory loses none".into()
         );
     }
-    let bar = runner.progress.begin("steps measured", Count::Steps(ROUNDS * Calibration::steps()));
+    let [fewest, most] = ROUNDS;
+    let bar = runner.progress.begin("steps measured", Count::Steps(most * Calibration::steps()));
     let mut calibration = match is_device {
-        true => Calibration::of_device(runner, place, bar)?,
-        false => Calibration::begin(runner, place, bar)?,
+        true => Calibration::of_device(runner, place, bar.clone())?,
+        false => Calibration::begin(runner, place, bar.clone())?,
     };
-    for _ in 0..ROUNDS {
+    let round = |calibration: &mut Calibration<'_>| {
         calibration.round()?;
-    }
+        calibration.check()
+    };
+    rounds_in(&mut calibration, BUDGET_S, fewest, &bar, Calibration::steps(), &round)?;
     Ok(calibration.end())
+}
+
+/// Does as many rounds as fit into so many seconds, `fewest` at least.
+fn rounds_in(
+    calibration: &mut Calibration<'_>,
+    budget_s: f64,
+    fewest: u64,
+    bar: &Bar,
+    steps: u64,
+    round: &dyn Fn(&mut Calibration<'_>) -> Result<(), String>,
+) -> Result<(), String> {
+    let clock = real_clock();
+    let (begun, mut done) = (clock(), 0);
+    loop {
+        round(calibration)?;
+        done += 1;
+        let each = (clock() - begun) / done as f64;
+        let in_time = ((budget_s / each) as u64).clamp(fewest, ROUNDS[1]);
+        bar.set(done * steps, in_time * steps);
+        if done >= in_time {
+            return Ok(());
+        }
+    }
+}
+
+/// The machine with a loop device of one's own, whose contents are lost: all of it measured, or only the device if
+/// the rest is known.
+///
+/// # Errors
+/// As [`calibrate`].
+pub fn of_loop_device(
+    runner: &Runner<'_>,
+    device: &Path,
+    known: Option<MachineFile>,
+) -> Result<MachineFile, String> {
+    let Some(known) = known else { return calibrate(runner, device, true) };
+    let [fewest, most] = ROUNDS;
+    let bar = runner.progress.begin("steps measured", Count::Steps(most * device::STEPS));
+    let mut calibration = Calibration::of_device(runner, device, bar.clone())?;
+    let round = |calibration: &mut Calibration<'_>| {
+        calibration.device_round()?;
+        calibration.check()
+    };
+    rounds_in(&mut calibration, DEVICE_BUDGET_S, fewest, &bar, device::STEPS, &round)?;
+    Ok(calibration.end_of_device(known))
 }
 
 /// A machine that is being measured.
@@ -64,6 +120,8 @@ pub struct Calibration<'a> {
     device: device::Samples,
     fuse: fuse::Samples,
     synced: synced::Samples,
+    cold: cold::Samples,
+    checks: check::Samples,
 }
 
 impl<'a> Calibration<'a> {
@@ -84,6 +142,8 @@ impl<'a> Calibration<'a> {
             device: device::Samples::new(Target::Under),
             fuse: fuse::Samples::default(),
             synced: synced::Samples::default(),
+            cold: cold::Samples::default(),
+            checks: check::Samples::default(),
         })
     }
 
@@ -104,27 +164,99 @@ impl<'a> Calibration<'a> {
     /// If a file cannot be made or used there, or the user interrupts.
     pub fn round(&mut self) -> Result<(), String> {
         self.processor.round(&self.bench)?;
+        self.device_round()?;
+        if fuse::can_mount() {
+            let image = self.device.image(&self.bench)?;
+            self.cold.round(&self.bench, &image)?;
+        }
+        self.fuse.round(&self.bench)
+    }
+
+    /// Measures once what depends on the device.
+    fn device_round(&mut self) -> Result<(), String> {
         self.device.round(&self.bench)?;
         if fuse::can_mount() {
             let image = self.device.image(&self.bench)?;
             self.synced.round(&self.bench, &image)?;
         }
-        self.fuse.round(&self.bench)
+        Ok(())
     }
 
-    /// The machine as all rounds saw it.
+    /// Runs for real what the calibration is checked with, where this user may mount.
+    fn check(&mut self) -> Result<(), String> {
+        if !fuse::can_mount() {
+            return Ok(());
+        }
+        let image = self.device.image(&self.bench)?;
+        self.checks.round(&self.bench, &image)
+    }
+
+    /// The machine as all rounds saw it that nothing disturbed.
     pub fn end(self) -> MachineFile {
-        let Calibration { mut bench, about, processor, device, fuse, synced } = self;
+        let Calibration {
+            mut bench,
+            about,
+            mut processor,
+            mut device,
+            mut fuse,
+            mut synced,
+            mut cold,
+            checks,
+        } = self;
+        let stays = rounds::undisturbed(&[device.figures(), processor.figures()].concat());
+        let out = stays.iter().filter(|stays| !**stays).count();
+        if out > 0 {
+            bench.warnings.push(format!(
+                "{out} of {} rounds were disturbed by something else that ran, and are left out",
+                stays.len()
+            ));
+            device.keep(&stays);
+            processor.keep(&stays);
+            fuse.keep(&stays);
+            synced.keep(&stays);
+            cold.keep(&stays);
+        }
         let (processor, request_us) = processor::tables(&mut bench, processor);
         let device = device::device(&mut bench, device, request_us);
         let fuse = fuse::costs(&mut bench, fuse);
         let warnings = std::mem::take(&mut bench.warnings);
-        let format = MACHINE_FORMAT;
-        let mut machine =
-            MachineFile { format, about, warnings, validated: None, fuse, processor, device };
-        machine.device.mounted_us = synced.mounted_us(&machine).unwrap_or(0.0);
-        machine
+        let (format, validated, checked) = (MACHINE_FORMAT, None, None);
+        let machine = MachineFile {
+            format,
+            about,
+            warnings,
+            validated,
+            checked,
+            fuse,
+            cold: cold.starts(),
+            processor,
+            device,
+        };
+        with_runs(machine, synced, checks)
     }
+
+    /// A machine that is known, with this device.
+    fn end_of_device(self, known: MachineFile) -> MachineFile {
+        let Calibration { mut bench, mut device, mut synced, checks, .. } = self;
+        let stays = rounds::undisturbed(&device.figures());
+        device.keep(&stays);
+        synced.keep(&stays);
+        let request_us = known.processor.values().next().map_or(0.0, |costs| costs.request_us);
+        let device = device::device(&mut bench, device, request_us);
+        let warnings = [known.warnings.clone(), std::mem::take(&mut bench.warnings)].concat();
+        with_runs(MachineFile { warnings, device, ..known }, synced, checks)
+    }
+}
+
+/// The machine with what runs on a mount say of it.
+fn with_runs(
+    mut machine: MachineFile,
+    synced: synced::Samples,
+    checks: check::Samples,
+) -> MachineFile {
+    machine.device.mounted_us = synced.mounted_us(&machine).unwrap_or(0.0);
+    machine.checked = checks.checked(&machine, today());
+    machine
 }
 
 /// Where and when; what kind of place it is.
@@ -218,7 +350,34 @@ pub fn figures(machine: &MachineFile) -> Vec<Value> {
             row("device", &format!("{what}_after_{idle:.0}_us_idle_extra_us"), us);
         }
     }
+    let stalls = [
+        ("read", &device.read.stalls),
+        ("write", &device.write.stalls),
+        ("flush", &device.flush_stalls),
+    ];
+    for (what, stalls) in stalls {
+        row("device", &format!("{what}_stalls"), stalls.count as f64);
+        row("device", &format!("{what}_stalls_of"), stalls.of as f64);
+        row("device", &format!("{what}_stalls_mean_us"), stalls.mean_us());
+    }
     row("device", "mounted_extra_us", device.mounted_us);
+    for start in &machine.cold {
+        let kinds = [
+            ("lookup", start.lookup_us),
+            ("create", start.create_us),
+            ("write", start.write_us),
+            ("attr", start.attr_us),
+        ];
+        for (kind, us) in kinds {
+            row("daemon", &format!("{kind}_after_{:.0}_us_idle_extra_us", start.idle_us), us);
+        }
+    }
+    if let Some(Checked { times, between, .. }) = &machine.checked {
+        for (layout, time) in times {
+            row("check", &format!("{layout}_simulated_over_real"), *time);
+        }
+        row("check", "between_factor", *between);
+    }
     let fuse = &machine.fuse;
     row("fuse", "transit_us", fuse.transit_us);
     row("fuse", "serve_us", fuse.serve_us);
@@ -239,13 +398,15 @@ pub fn summary(machine: &MachineFile) -> String {
         let found = list.iter().find(|each| each.bytes == bytes);
         found.map_or(0.0, twin_lab::Distribution::median)
     };
+    let coldest = machine.cold.last().copied().unwrap_or_default();
     let longest = device.after_pause.last().copied().unwrap_or_default();
     let most = |rates: &BTreeMap<String, f64>| rates.values().copied().fold(0.0, f64::max);
     let mut out = format!(
         "device:    4 KiB read {:.0} us, written {:.0} us, flush after it {:.0} us (medians)\n\
          \x20          {:.0} reads and {:.0} writes a second at depth, {:.0} and {:.0} MiB/s\n\
          \x20          a write {:.0} us more after {:.0} ms without one; any request {:.0} us more under a mount\n\
-         front end: {:.1} us a request, of which {:.1} on the core's processor\n",
+         front end: {:.1} us a request, of which {:.1} on the core's processor; after {:.0} ms without one a\n\
+         \x20          file is made {:.0} us later, and written {:.0}\n",
         at(&device.read.alone, 4096),
         at(&device.write.alone, 4096),
         at(&device.flush, 4096),
@@ -258,12 +419,24 @@ pub fn summary(machine: &MachineFile) -> String {
         device.mounted_us,
         machine.fuse.transit_us + machine.fuse.serve_us,
         machine.fuse.serve_us,
+        coldest.idle_us / 1e3,
+        coldest.create_us,
+        coldest.write_us,
     );
     for (layout, costs) in &machine.processor {
         let name = format!("{layout}:");
         out += &format!(
             "{name:<11}create {:.1} us, look up {:.1} us, remove {:.1} us, copy 4 KiB {:.1} us\n",
             costs.create_us, costs.lookup_us, costs.remove_us, costs.copy_4k_us
+        );
+    }
+    if let Some(Checked { runs, times, between, .. }) = &machine.checked {
+        let times: Vec<String> =
+            times.iter().map(|(layout, time)| format!("{layout} {time:.2}")).collect();
+        out += &format!(
+            "check:     a short real run simulated: {} of its time, {between:.2} times off against each \
+             other ({runs} runs each)\n",
+            times.join(", ")
         );
     }
     out.trim_end().into()

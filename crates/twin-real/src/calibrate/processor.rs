@@ -23,6 +23,7 @@ use twin_lab::layouts::LAYOUTS;
 
 use super::bench::{Bench, LARGE, SMALL};
 use super::fuse::can_mount;
+use super::rounds::kept;
 use super::served;
 use crate::probe::Probe;
 use crate::runner::median;
@@ -50,6 +51,19 @@ pub(super) struct Samples {
 }
 
 impl Samples {
+    /// All costs, by round.
+    pub(super) fn figures(&self) -> Vec<Vec<f64>> {
+        self.costs.values().flat_map(BTreeMap::values).cloned().collect()
+    }
+
+    /// Forgets the rounds that do not stay.
+    pub(super) fn keep(&mut self, stays: &[bool]) {
+        let costs = self.costs.values_mut().flat_map(BTreeMap::values_mut);
+        costs
+            .chain([&mut self.requests])
+            .for_each(|rounds| *rounds = kept(std::mem::take(rounds), stays));
+    }
+
     /// Measures all once.
     pub(super) fn round(&mut self, bench: &Bench<'_>) -> Result<(), String> {
         for kind in LAYOUTS {
@@ -98,6 +112,10 @@ pub(super) fn tables(
             copy_4k_us: at_least(copy_4k_us),
             request_us: at_least(request_us),
             send_4k_us: at_least(of("send")),
+            // Only a daemon has it: a loop finds memory that it has just given back.
+            part_us: costs
+                .get("write in part")
+                .map_or(0.0, |_| at_least(of("write in part") - small)),
         };
         tables.insert(layout.to_owned(), table);
     }

@@ -21,6 +21,8 @@ use crate::systems::System;
 
 /// Files that are made.
 const FILES: usize = 200;
+/// Bytes of a file that fills its only block in part.
+const PART: usize = 3000;
 /// Direct reads of each size.
 const READS: usize = 60;
 /// The share of the longest times that is left out: those that waited.
@@ -55,7 +57,7 @@ pub(super) fn measure(
 fn call(mnt: &Path) -> io::Result<()> {
     let path = |i: usize| mnt.join(format!("file-{i}"));
     for i in 0..FILES {
-        let len = if i % 4 == 0 { LARGE } else { SMALL };
+        let len = [LARGE, PART, SMALL, SMALL][i % 4];
         File::create(path(i))?.write_all(&vec![0x5a; len])?;
     }
     for i in 0..FILES {
@@ -116,7 +118,10 @@ fn what(op: &Op) -> Option<&'static str> {
     };
     match (op, Verb::of(op)) {
         (Op::Write { data, .. } | Op::WriteBack { data, .. } | Op::Append { data, .. }, _) => {
-            by_size(data.len(), "write 4K", "write 128K")
+            match data.len() {
+                len if len == PART as u64 => Some("write in part"),
+                len => by_size(len, "write 4K", "write 128K"),
+            }
         }
         (Op::Read { len, .. }, _) => by_size(u64::from(*len), "read 4K", "read 128K"),
         (_, Verb::Lookup) => Some("lookup"),

@@ -19,6 +19,7 @@ use twin_trace::Verb;
 use twin_trace::replay::Pace;
 
 use super::bench::{Bench, SMALL};
+use super::rounds::kept;
 use crate::marked::{between_marks, measured};
 use crate::runner::median;
 use crate::systems::System;
@@ -35,6 +36,11 @@ const COMPUTES: f64 = 300e-6;
 pub(super) struct Samples(Vec<Workload>);
 
 impl Samples {
+    /// Forgets the rounds that do not stay.
+    pub(super) fn keep(&mut self, stays: &[bool]) {
+        self.0 = kept(std::mem::take(&mut self.0), stays);
+    }
+
     /// Records synced writes on a mount of a volume in `image`, which is written in full. Its contents are
     /// lost.
     ///

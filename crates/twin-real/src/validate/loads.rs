@@ -122,6 +122,23 @@ pub(super) const LOADS: &[Load] = &[
         how: How::Own(log),
         seen: false,
     },
+    Load {
+        name: "clone",
+        about: "git: clone a repository of the tree, and check it",
+        needs: &["git", "tar"],
+        how: How::Shell(
+            "git clone -q --no-local -c core.fsync=all $MATERIAL/repository clone && \
+             git -C clone fsck --no-progress",
+        ),
+        seen: false,
+    },
+    Load {
+        name: "small",
+        about: "create 3,000 files of 2 KB, a third of them read again, then all durable",
+        needs: &[],
+        how: How::Own(small),
+        seen: false,
+    },
 ];
 
 impl Load {
@@ -201,6 +218,7 @@ pub(super) fn prepare(dir: &Path) -> io::Result<()> {
     // Without tar, workloads that need it are left out.
     let mut tar = Command::new("tar");
     let _ = tar.arg("-C").arg(&tree).arg("-cf").arg(dir.join("tree.tar")).arg(".").status();
+    repository(&dir.join("repository"), &tree);
     project(&dir.join("project"))?;
     for (file, mode) in [("delete.sql", "delete"), ("wal.sql", "wal")] {
         let mut sql = format!(
@@ -223,6 +241,19 @@ fn text(line: &str, len: usize) -> String {
 fn normal(rng: &mut Rng) -> f64 {
     let (a, b) = (rng.unit().max(1e-12), rng.unit());
     (-2.0 * a.ln()).sqrt() * (std::f64::consts::TAU * b).cos()
+}
+
+/// A repository of the tree with one commit. Without git, workloads that need it are left out.
+fn repository(dir: &Path, tree: &Path) {
+    let git = |args: &[&str]| {
+        let mut git = Command::new("git");
+        git.arg("-C").arg(dir).arg("--work-tree").arg(tree).args(["-c", "user.name=a"]);
+        git.args(["-c", "user.email=a@example.org", "-c", "gc.auto=0"]).args(args);
+        let _ = git.env("GIT_CONFIG_NOSYSTEM", "1").stdout(Stdio::null()).status();
+    };
+    let _ = Command::new("git").args(["init", "-q"]).arg(dir).status();
+    git(&["add", "-A"]);
+    git(&["commit", "-q", "-m", "all"]);
 }
 
 /// A C project of 24 files.
@@ -336,4 +367,14 @@ fn log() -> io::Result<()> {
         fs::rename("log", format!("log.{part}"))?;
     }
     Ok(())
+}
+
+fn small() -> io::Result<()> {
+    for i in 0..3000u32 {
+        fs::write(format!("file-{i}"), text(&format!("{i} of many "), 2000))?;
+    }
+    for i in (0..3000u32).step_by(3) {
+        fs::read(format!("file-{i}"))?;
+    }
+    File::open(".")?.sync_all()
 }

@@ -7,6 +7,7 @@
 //! apart. Everything happens in a directory of its own, which is removed at the end, also after an interrupt.
 
 mod loads;
+mod picture;
 mod report;
 mod run;
 

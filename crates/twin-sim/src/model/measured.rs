@@ -6,7 +6,9 @@
 //! demands. A flush waits for the writes in flight and then takes a time drawn from the distribution for as
 //! many bytes written since the last one. A request that finds the device idle takes longer by what was
 //! measured for as long a pause: drives, and still more the processes that stand for drives in a virtual
-//! machine, fall asleep. The same seed gives the same times. The model knows nothing of places on the
+//! machine, fall asleep. Requests that took far longer than others of their size are stalls: so many requests
+//! of the kind have one as had one when it was measured, evenly spread, so that neither a single stall nor the
+//! luck of a draw decides a short run. The same seed gives the same times. The model knows nothing of places on the
 //! device, and no garbage collection: what the real device did of it is in the distributions.
 
 use std::rc::Rc;
@@ -55,6 +57,55 @@ pub struct Times {
     pub samples: Vec<Sample>,
     /// When many are in flight.
     pub spacing: Spacing,
+    /// The requests that took far longer than others of their size.
+    pub stalls: Stalls,
+}
+
+/// Requests of a kind that took far longer than others of their size, and which `Times::samples` does not
+/// contain.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Stalls {
+    /// How many requests of the kind were measured.
+    pub of: u64,
+    /// How many of them stalled.
+    pub count: u64,
+    /// By how much longer these took, in equally large parts: the mean of each, in ascending order.
+    pub longer_ns: Vec<Nanos>,
+}
+
+impl Stalls {
+    /// How many of the first `requests` have stalled: the nearest to the measured share.
+    fn among(&self, requests: u64) -> u64 {
+        let (count, of) = (u128::from(self.count), u128::from(self.of.max(1)));
+        ((2 * u128::from(requests) * count + of) / (2 * of)) as u64
+    }
+
+    /// By how much longer the stall of this number takes: the one in the middle first, then all of them
+    /// about equally often in any row of stalls (multiples of the golden ratio).
+    fn longer(&self, number: u64) -> Nanos {
+        const GOLDEN: f64 = 0.618_033_988_749_895;
+        let at = (0.5 + number as f64 * GOLDEN).fract();
+        self.longer_ns.get((at * self.longer_ns.len() as f64) as usize).copied().unwrap_or(0)
+    }
+}
+
+/// The stalls of a kind of request in a run.
+#[derive(Clone, Copy, Debug, Default)]
+struct Stalled {
+    requests: u64,
+    stalls: u64,
+}
+
+impl Stalled {
+    /// What the next request takes longer: nothing, unless it stalls.
+    fn next(&mut self, of: &Stalls) -> Nanos {
+        self.requests += 1;
+        if of.among(self.requests) <= self.stalls {
+            return 0;
+        }
+        self.stalls += 1;
+        of.longer(self.stalls - 1)
+    }
 }
 
 impl Times {
@@ -147,7 +198,12 @@ struct Measured {
     idle_from: Time,
     /// Bytes written since the last flush.
     dirty: u64,
+    /// The stalls of reads, writes and flushes.
+    stalled: [Stalled; 3],
 }
+
+/// The place of flushes beside the two directions of transfers.
+const FLUSHES: usize = 2;
 
 pub(super) fn make(
     name: &'static str,
@@ -174,6 +230,7 @@ pub(super) fn make(
         written_at: Time(0),
         idle_from: Time(0),
         dirty: 0,
+        stalled: [Stalled::default(); 3],
     }))
 }
 
@@ -190,7 +247,8 @@ impl Measured {
         let times = if direction == 0 { &figures.reads } else { &figures.writes };
         let start = ready.max(self.free_at[direction]);
         self.free_at[direction] = start + times.spacing.ns(bytes);
-        (start, start + times.at(bytes, self.rng.unit()) + extra)
+        let stall = self.stalled[direction].next(&times.stalls);
+        (start, start + times.at(bytes, self.rng.unit()) + stall + extra)
     }
 
     /// The additional time of this request, compared with one in a dense row of a single process.
@@ -225,7 +283,8 @@ impl DeviceModel for Measured {
                 (now, done)
             }
             IoKind::Flush if self.spec.write_cache => {
-                let took = self.figures.flushes.at(self.dirty, self.rng.unit()) + extra;
+                let stall = self.stalled[FLUSHES].next(&self.figures.flushes.stalls);
+                let took = self.figures.flushes.at(self.dirty, self.rng.unit()) + stall + extra;
                 let done = now.max(self.written_at) + took;
                 self.dirty = 0;
                 parts.flush_ns = done - now;
@@ -247,7 +306,7 @@ pub(crate) fn figures_for_tests() -> MeasuredFigures {
         times_ns: us.iter().map(|us| us * twin_rt::MICROS).collect(),
     };
     let spacing = Spacing { request_ns: 10 * twin_rt::MICROS, byte_ps: 1000 };
-    let times = |samples: Vec<Sample>| Times { samples, spacing };
+    let times = |samples: Vec<Sample>| Times { samples, spacing, stalls: Stalls::default() };
     MeasuredFigures {
         max_io: 1 << 20,
         reads: times(vec![sample(4096, &[50, 60, 100]), sample(8192, &[100, 120, 200])]),
@@ -291,6 +350,40 @@ mod tests {
         let each = |i: u64| took(&mut *device, Time(i * 1_000_000), IoKind::Read, 4096);
         let mean = (1..=3000).map(each).sum::<Nanos>() / 3000;
         assert!(mean.abs_diff(70 * MICROS) < MICROS, "{mean}");
+    }
+
+    /// One stall in 2,000 flushes once made every flush longer, as the mean of a part that was drawn once in
+    /// twenty.
+    #[test]
+    fn stalls_have_their_true_share_and_none_befalls_a_short_run() {
+        let (of, count) = (2000, 1);
+        let longer_ns = vec![100_000 * MICROS];
+        let mut figures = figures();
+        figures.reads = Times {
+            samples: vec![Sample { bytes: 4096, times_ns: vec![50 * MICROS] }],
+            ..figures.reads
+        };
+        figures.reads.stalls = Stalls { of, count, longer_ns };
+        let measured = Some(Rc::new(figures));
+        let options = Options { measured, size: Some(1 << 20), ..Options::default() };
+        let mut device = make("measured", &options).unwrap();
+        let mut each = |i: u64| took(&mut *device, Time(i * 1_000_000_000), IoKind::Read, 4096);
+        let first: Nanos = (0..900).map(&mut each).max().unwrap();
+        assert_eq!(first, 50 * MICROS, "fewer than half of 2,000 have none");
+        let mut all: Vec<Nanos> = (900..20_900).map(each).collect();
+        assert_eq!(all.iter().sum::<Nanos>() / 20_000, (50 + 50) * MICROS, "100 ms / 2,000");
+        all.sort_unstable();
+        assert_eq!(all[10_000], 50 * MICROS, "the median does not move");
+    }
+
+    #[test]
+    fn stalls_of_all_lengths_come_in_turn() {
+        let longer_ns: Vec<Nanos> = (1..=10).collect();
+        let stalls = Stalls { of: 100, count: 10, longer_ns };
+        assert_eq!(stalls.longer(0), 6, "the one in the middle first");
+        let mean = (0..1000).map(|n| stalls.longer(n)).sum::<Nanos>() as f64 / 1000.0;
+        assert!((mean - 5.5).abs() < 0.02, "{mean}");
+        assert_eq!(Stalled::default().next(&Stalls::default()), 0);
     }
 
     #[test]

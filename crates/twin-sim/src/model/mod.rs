@@ -37,7 +37,7 @@ pub use flat::{FlatSsd, FlatSsdFigures};
 pub use ftl::Wear;
 #[cfg(test)]
 pub(crate) use measured::figures_for_tests;
-pub use measured::{MeasuredFigures, Pause, Sample, Spacing, Times};
+pub use measured::{MeasuredFigures, Pause, Sample, Spacing, Stalls, Times};
 pub use seek::SeekCurve;
 pub use ssd::{Ssd, SsdFigures};
 pub use zone::Zone;

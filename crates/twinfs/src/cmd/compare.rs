@@ -14,15 +14,13 @@ use twin_lab::{
     measurable, rank, rivals, settings_help, verdict, what_if, what_if_changes, workload_help,
 };
 use twin_mount::input::{Wanted, must_be};
-use twin_real::replay::replay;
-use twin_report::{Part, Report};
+use twin_report::Report;
 use twin_rt::Categories;
 
 use super::start::Start;
 use super::workload::{Chosen, chosen};
 use super::{on, reading};
 use crate::cli::{Compare, Pace};
-use crate::measuring::runner;
 
 /// Settings of the volume on which the trace that comes with the program was recorded, and which it
 /// nearly fills.
@@ -48,9 +46,10 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         args.seed.unwrap_or(1),
     )?;
     let pace = Pace::of(args.pace, &workload, args.speed).map_err(usage)?;
-    let targets = on::targets(&args.on)?;
+    on::targets(&args.on)?;
     let mut printer = Printer::of(&args.output, interrupts)?;
     let (configs, mut not_run) = configs(args)?;
+    let measured = on::measured(args, &configs, (&workload, operations, pace), interrupts)?;
     let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
     measurable(measure, &configs).map_err(usage)?;
     let start = Start::of(&args.start)?;
@@ -72,26 +71,34 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         }
         false => verdict,
     });
+    let verdict = match &measured {
+        Some(measured) => Some(with_measured(&measured.words(), verdict)),
+        None => verdict,
+    };
     let mut report = reported(args, &ran, &not_run, verdict.as_deref(), &workload)?;
     if let Some(start) = &start {
         start.add_to(report.rows_mut(), fresh.as_deref().unwrap_or_default())?;
     }
-    let measured = match args.on.is_empty() {
-        true => Vec::new(),
-        false => replay(&runner(interrupts)?, &targets, &workload, operations, pace)?,
-    };
-    report.rows_mut().extend(measured.iter().map(on::object));
     report.change_json(|row| reading::add_to(row, &reading));
     // Rows of observers are for comma-separated values: the figures in JSON hold them.
     for Figures { observed, config, .. } in &figures {
         report.add_rows(named_rows(observed, "config", config));
     }
-    if !measured.is_empty() {
-        report.add(Part::Lines(on::words(&measured, &figures)));
+    if let Some(measured) = &measured {
+        measured.add_to(&mut report);
     }
     printer.print(&report)?;
-    let all_done = ending(&figures, &not_run) && !is_cut && measured.iter().all(on::is_whole);
+    let is_whole = measured.is_none_or(|measured| measured.is_whole());
+    let all_done = ending(&figures, &not_run) && !is_cut && is_whole;
     Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// The verdict on what was measured before the one on simulations.
+fn with_measured(measured: &str, simulated: Option<String>) -> String {
+    match simulated {
+        Some(simulated) => format!("{measured}\nSimulated: {simulated}"),
+        None => measured.into(),
+    }
 }
 
 /// Runs of these configurations with the observers that were asked for.

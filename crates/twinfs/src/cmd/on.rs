@@ -1,59 +1,47 @@
-//! `twinfs compare --on`: what was measured by replaying on this machine, beside its simulations.
+//! `twinfs compare --on`: the workload measured on file systems of this machine, beside its simulations.
 
-use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::path::Path;
+
 use twin_cli::{Failure, usage};
-use twin_lab::Figures;
+use twin_host::Interrupts;
+use twin_lab::{Config, Workload};
 use twin_real::Wrong;
-use twin_real::replay::{Measured, Replayed, Target};
+use twin_real::experiment::{Experiment, Plan, experiment};
+use twin_real::replay::Target;
+use twin_trace::replay::Pace;
 
-/// What was measured beside what was simulated, in lines.
-pub(super) fn words(all: &[Replayed], simulated: &[Figures]) -> String {
-    let mut lines =
-        vec!["\nMeasured by replaying on this machine, until everything was durable:".to_owned()];
-    for (place, found) in all {
-        let measured = match found {
-            Ok(measured) => measured,
-            Err(why) => {
-                lines.push(format!("  {place:<16} could not take part: {why}"));
-                continue;
-            }
-        };
-        let Measured { name, finish_s, ops, failed, most_common, latency } = measured;
-        let p99 = latency.p99_us;
-        let mut line = format!("  {name:<16} {finish_s:>9.3} s  p99 {p99:.0} us");
-        if *failed > 0 {
-            line += &format!("  FAILED: {failed} of {ops} operations{most_common}");
-        }
-        lines.push(line);
-        // A layout's name stands for the mount, and begins the configurations that simulate it.
-        let of_place = |figures: &&Figures| {
-            figures.config.split(':').next() == Some(&**name) && figures.failed == 0
-        };
-        for figures in simulated.iter().filter(of_place) {
-            let Figures { config, finish_s: ours, .. } = figures;
-            let error = (ours / finish_s - 1.0) * 100.0;
-            lines.push(format!("    simulated      {ours:>9.3} s  {error:+.0}%  ({config})"));
-        }
+use super::compare::machine_file;
+use crate::cli::Compare;
+use crate::measuring::runner;
+
+/// Measures on the places that were asked for; `None` without any.
+///
+/// # Errors
+/// If a place is none, none can take part, or the machine cannot be measured.
+pub(super) fn measured(
+    args: &Compare,
+    configs: &[Config],
+    (workload, operations, pace): (&Workload, u64, Pace),
+    interrupts: &Interrupts,
+) -> Result<Option<Experiment>, Failure> {
+    let targets = targets(&args.on)?;
+    if targets.is_empty() {
+        return Ok(None);
     }
-    lines.join("\n")
-}
-
-/// True if all of the workload was done at a place.
-pub(super) fn is_whole((_, found): &Replayed) -> bool {
-    found.as_ref().is_ok_and(|measured| measured.failed == 0)
-}
-
-/// What was measured at a place, in the names of the simulated figures, with `on` for its name.
-pub(super) fn object((place, found): &Replayed) -> Value {
-    match found {
-        Ok(Measured { finish_s, ops, failed, latency, .. }) => json!({
-            "on": place, "ops": ops, "failed": failed, "finish_s": finish_s, "latency": latency,
-        }),
-        Err(why) => json!({ "on": place, "error": why }),
+    let machine = args.machine.as_deref().map(machine_file).transpose()?;
+    // Mounts have the caches of the first configuration of their layout that says which.
+    let mut caches = BTreeMap::new();
+    for config in configs.iter().filter(|config| config.name.contains("cache=")) {
+        caches.entry(config.layout.name()).or_insert(config.settings.cache_bytes);
     }
+    let (targets, runs) = (&targets[..], args.runs);
+    let base = args.at.as_deref().unwrap_or(Path::new("/var/tmp"));
+    let plan = Plan { targets, workload, operations, pace, base, runs, caches, machine };
+    Ok(Some(experiment(&runner(interrupts)?, plan)?))
 }
 
-/// Where the workload is replayed besides.
+/// Where the workload is replayed.
 ///
 /// # Errors
 /// The first name that is neither a directory nor a file system that can be made, with the nearest one.

@@ -8,7 +8,6 @@ use twin_host::{Interrupts, NewFile};
 use twin_lab::MachineFile;
 use twin_real::calibrate::{text_of, today, write};
 use twin_real::validate::{Report, Validation, loads, run_own, validate};
-use twin_report::Form;
 
 use super::compare::machine_file;
 use crate::cli::Validate;
@@ -47,8 +46,11 @@ pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
         note_error(&report, path)?;
     }
     if let Some(path) = &args.markdown {
-        std::fs::write(path, shown.write(Form::Markdown))
-            .map_err(|e| format!("{}: {e}", path.display()))?;
+        let picture = path.with_extension("svg");
+        let name = picture.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        for (path, text) in [(path, report.markdown(&name)), (&picture, report.picture())] {
+            std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
