@@ -4,8 +4,8 @@ use serde::Serialize;
 use twin_fs::{StreamCounts, Volume, write_cost};
 use twin_sim::bus::{BusStats, Phase};
 use twin_sim::model::Wear;
-use twin_trace::{Histogram, Verb};
 use twin_trace::replay::{ClientEnd, Deadlines};
+use twin_trace::{Histogram, Verb};
 
 use crate::observe::Observed;
 

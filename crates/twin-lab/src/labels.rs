@@ -11,12 +11,15 @@ pub fn labels(names: &[&str]) -> Vec<String> {
     let parts: Vec<Vec<&str>> =
         names.iter().map(|name| name.split([':', ',']).collect::<Vec<_>>()).collect();
     let is_common = |part: &str| parts.iter().all(|all| all.contains(&part));
+    let is_bare = |all: &Vec<&str>| all[1..].iter().all(|part| is_common(part));
+    // Settings alone are a name only beside other settings.
+    let all_alike = parts.iter().all(|all| all[0] == parts[0][0] && !is_bare(all));
     let short = |all: &Vec<&str>| {
         let (first, settings) = (all[0], &all[1..]);
         let own: Vec<&str> = settings.iter().copied().filter(|part| !is_common(part)).collect();
         match own.is_empty() {
             true => first.to_string(),
-            false if parts.iter().all(|all| all[0] == first) => own.join(","),
+            false if all_alike => own.join(","),
             false => format!("{first}:{}", own.join(",")),
         }
     };
@@ -36,6 +39,7 @@ mod tests {
         assert_eq!(labels(&[greedy, twin]), ["victim=greedy", "victim=twin,placement=twin"]);
         assert_eq!(labels(&["lfs:size=1G", "ffs:size=1G"]), ["lfs", "ffs"]);
         assert_eq!(labels(&["lfs", "lfs:cache=8M", "ffs"]), ["lfs", "lfs:cache=8M", "ffs"]);
+        assert_eq!(labels(&["lfs", "lfs:cache=8M"]), ["lfs", "lfs:cache=8M"]);
         assert_eq!(labels(&[greedy]), [greedy]);
         assert_eq!(labels(&["lfs:cache=8M", "lfs:cache=8M"]), ["lfs:cache=8M"; 2]);
     }

@@ -64,7 +64,8 @@ mod workload;
 pub use by_hand::{drawn, plan};
 pub use compare::{Progress, SeedRuns, compare, compare_seeds};
 pub use comparison::{
-    Comparison, LOG_EXPLAINED, about_workload, default_settings, figures_report, log_course, settings,
+    Comparison, LOG_EXPLAINED, about_workload, default_settings, figures_report, log_course,
+    settings,
 };
 pub use config::{Config, Costs, Front, compared_by_default, settings_help};
 pub use error::{SimulateError, model_error};
@@ -95,8 +96,8 @@ pub use trust::{Trust, error_of};
 pub use twin_settings::SettingsError;
 pub use twin_sim::{Platter, Served, TimeBreakdown};
 pub use verdict::{
-    Judgement, MEASURES, Measure, MeasureEntry, NOISE, Pauses, measurable, measure_for, rank, rivals,
-    verdict,
+    Judgement, MEASURES, Measure, MeasureEntry, NOISE, Pauses, measurable, measure_for, rank,
+    rivals, verdict,
 };
 pub use watch::{WatchedRun, Watcher, World};
 pub use what_if::{Before, cache_changes, what_if, what_if_changes};

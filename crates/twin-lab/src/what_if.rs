@@ -107,8 +107,10 @@ pub fn what_if(
 ) -> String {
     let was = order(before.figures, runs.measure, before.trust);
     let tried = what_if_changes(before.pair);
-    let made: Vec<_> =
-        tried.iter().flat_map(|setting| before.pair.map(|config| changed(config, setting))).collect();
+    let made: Vec<_> = tried
+        .iter()
+        .flat_map(|setting| before.pair.map(|config| changed(config, setting)))
+        .collect();
     let able: Vec<Run> = made.iter().filter_map(|run| run.as_ref().ok().cloned()).collect();
     let mut results = compare_seeds(&able, runs, threads, &|_, _| {}).into_iter();
     let mut figures = made.into_iter().map(|run| {
@@ -127,7 +129,9 @@ pub fn what_if(
                 let texts = [&first, &second].map(|of| text_of(runs.measure, of));
                 judged(setting, (was, is), before.names, texts.map(Option::unwrap_or_default))
             }
-            (Some(Err(why)), _) | (_, Some(Err(why))) => Found::Failed(format!("{setting} ({why})")),
+            (Some(Err(why)), _) | (_, Some(Err(why))) => {
+                Found::Failed(format!("{setting} ({why})"))
+            }
             _ => continue,
         });
     }

@@ -41,7 +41,7 @@ pub(super) fn pauses(runs: &[Run<'_>], how: &Judgement<'_>) -> Option<String> {
         Pauses::LeftOut => {
             let text = "The pauses that were recorded between operations are left out; `--pace think` \
                         keeps them.";
-            return Some(text.into());
+            return how.measure.is_total_time().then(|| text.into());
         }
         Pauses::None => return None,
     };
@@ -57,16 +57,17 @@ pub(super) fn pauses(runs: &[Run<'_>], how: &Judgement<'_>) -> Option<String> {
         false => format!(" ({})", others.join(", ")),
     };
     let offer = match how.pauses {
-        Pauses::Recorded => {
+        Pauses::Recorded if how.measure.is_total_time() => {
             " `--pace asap` leaves them out and judges by finish: what is written back or cleaned \
              during pauses then keeps operations waiting."
         }
         _ => "",
     };
     Some(format!(
-        "{} with {} are {whose}, in which no operation was under way{others}.{offer}",
-        told(first.figures),
-        first.label
+        "Of the {} with {}, {} are {whose}, in which no operation was under way{others}.{offer}",
+        seconds(first.figures.finish_s),
+        first.label,
+        seconds(first.figures.pauses_s)
     ))
 }
 
@@ -107,8 +108,7 @@ pub(super) fn other_measures(
     };
     let told: Vec<String> = others(how).filter_map(told).take(MOST_OTHERS).collect();
     let whom = if are_all { "them" } else { "the winners" };
-    (!told.is_empty())
-        .then(|| format!("Other measures tell {whom} apart: {}.", told.join("; ")))
+    (!told.is_empty()).then(|| format!("Other measures tell {whom} apart: {}.", told.join("; ")))
 }
 
 /// The measures by which another run is ahead of all winners.
@@ -150,7 +150,8 @@ fn ran_alike(a: &Figures, b: &Figures) -> bool {
 pub(super) fn sameness<'a>(judged: &[Run<'a>]) -> Vec<(Vec<Run<'a>>, String)> {
     let mut groups: Vec<Vec<Run<'a>>> = Vec::new();
     for run in judged {
-        let is_same = |group: &&mut Vec<Run<'a>>| ran_alike(group[0].side.figures, run.side.figures);
+        let is_same =
+            |group: &&mut Vec<Run<'a>>| ran_alike(group[0].side.figures, run.side.figures);
         match groups.iter_mut().find(is_same) {
             Some(group) => group.push(*run),
             None => groups.push(vec![*run]),
@@ -183,13 +184,11 @@ pub(super) fn advice(runs: &[Run<'_>], how: &Judgement<'_>) -> String {
     if spread_of(how.measure.name, runs[0].side.figures).is_some() {
         return "More seeds, or a larger workload, may tell them apart.".into();
     }
-    let most = |of: fn(&Figures) -> f64| {
-        runs.iter().map(|run| of(run.side.figures)).fold(0.0, f64::max)
-    };
+    let most =
+        |of: fn(&Figures) -> f64| runs.iter().map(|run| of(run.side.figures)).fold(0.0, f64::max);
     let reads = most(|figures| figures.disk_use.reads as f64 / figures.ops.max(1) as f64);
-    let busy = most(|figures| {
-        figures.disk_use.busy_s / (figures.finish_s - figures.pauses_s).max(1e-9)
-    });
+    let busy =
+        most(|figures| figures.disk_use.busy_s / (figures.finish_s - figures.pauses_s).max(1e-9));
     if busy < IDLE {
         let is_slow = |disk: &str| {
             let model = model::REGISTRY.get(disk);

@@ -73,6 +73,11 @@ impl Measure {
         if self.is_time() { trust.factor } else { 1.0 }
     }
 
+    /// True if it is a time of the whole run.
+    pub(super) fn is_total_time(&self) -> bool {
+        self.what == What::TotalTime
+    }
+
     /// True if it is a latency of single operations.
     pub(super) fn is_latency(&self) -> bool {
         self.what == What::Latency
@@ -126,7 +131,7 @@ pub static MEASURES: Registry<Measure> = Registry::new(
         ),
         RegistryEntry::new(
             WAITING,
-            "time that clients waited for their operations, without their pauses",
+            "time that clients waited for their operations, added up over clients",
             Measure {
                 of: |figures| Some(figures.waiting_s),
                 text: |seconds| duration(seconds * 1e6),

@@ -26,7 +26,7 @@ pub(crate) use ranking::{Order, by_place, order};
 
 use asides::{Run, advice, other_measures, other_orders, pauses, sameness};
 use ranking::{Gap, gap, in_order};
-use why::Side;
+use why::{Side, most_waited_for};
 
 /// The verdict on ranked runs, a sentence or more a line; nothing if none can be judged.
 pub fn verdict(runs: &[(&Config, &Figures)], how: &Judgement<'_>) -> Option<String> {
@@ -54,6 +54,9 @@ fn alone(one: &Run<'_>, how: &Judgement<'_>) -> Vec<String> {
     let value = one.text(how.measure);
     let about = about(how, one);
     let mut lines = vec![format!("{}: {value} by {} ({about}).", one.side.label, how.measure.name)];
+    if how.measure.is_time() {
+        lines.extend(most_waited_for(one.side.figures));
+    }
     lines.extend(pauses(&[*one], how));
     lines
 }
@@ -146,12 +149,7 @@ fn too_close(runs: &[Run<'_>], how: &Judgement<'_>) -> String {
     )
 }
 
-fn winner(
-    winners: &[Run<'_>],
-    next: &Run<'_>,
-    how: &Judgement<'_>,
-    all_equal: bool,
-) -> String {
+fn winner(winners: &[Run<'_>], next: &Run<'_>, how: &Judgement<'_>, all_equal: bool) -> String {
     let (wins, between, shown) = match winners.len() {
         1 => ("wins", "", 1),
         _ if all_equal => ("win", "", 1),

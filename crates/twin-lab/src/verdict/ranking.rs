@@ -31,7 +31,12 @@ pub(super) enum Gap {
     Apart,
 }
 
-pub(super) fn gap(measure: &MeasureEntry, trust: &Trust, best: Judged<'_>, next: Judged<'_>) -> Gap {
+pub(super) fn gap(
+    measure: &MeasureEntry,
+    trust: &Trust,
+    best: Judged<'_>,
+    next: Judged<'_>,
+) -> Gap {
     let values = |figures| spread_of(measure.name, figures).map(|spread| &spread.values[..]);
     let by_chance = match (values(best.1), values(next.1)) {
         (Some(first), Some(next)) => !differ(first, next),

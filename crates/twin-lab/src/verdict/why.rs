@@ -5,6 +5,8 @@
 //! once. The disk's requests are told by their number and their mean time, never as a sum of times that
 //! overlap.
 
+use twin_trace::Verb;
+
 use crate::config::Config;
 use crate::figures::{DiskFigures, Figures, VerbFigures, WAITING as QUEUE};
 use twin_report::units::{count, duration, list, mib};
@@ -46,8 +48,7 @@ fn parts(mut all: Vec<More>, gap: f64, text: fn(f64) -> String) -> Vec<String> {
     let told = all.iter().filter(|more| more.amount.abs() >= WORTH_SAYING * gap);
     let told: Vec<&More> = told.take(MOST_PARTS).collect();
     let rest = gap - told.iter().map(|more| more.amount).sum::<f64>();
-    let mut words: Vec<String> =
-        told.iter().map(|more| in_words(more.amount, &more.of)).collect();
+    let mut words: Vec<String> = told.iter().map(|more| in_words(more.amount, &more.of)).collect();
     if rest.abs() >= WORTH_ADDING * gap && !words.is_empty() {
         words.push(in_words(rest, "in all else"));
     }
@@ -93,12 +94,12 @@ pub(super) fn longer_waits(pair: Pair<'_>) -> Vec<String> {
         };
         let ((times_a, mean_a), (times_b, mean_b)) = (each(a), each(b));
         let before = match times_a == times_b {
-            true => String::new(),
-            false => format!("{} times ", count(times_a)),
+            true => mean_a,
+            false => format!("{} {mean_a}", times(times_a)),
         };
         let of = format!(
-            "in {verb} ({} times {mean_b} on average, with {} {before}{mean_a})",
-            count(times_b),
+            "in {verb} ({} {mean_b} on average, {}: {before})",
+            times(times_b),
             first.label,
         );
         More { of, amount: total(b) - total(a) }
@@ -117,6 +118,20 @@ pub(super) fn longer_waits(pair: Pair<'_>) -> Vec<String> {
     lines
 }
 
+/// The kinds of operations that one run waited for most.
+pub(super) fn most_waited_for(figures: &Figures) -> Option<String> {
+    let mut kinds: Vec<&VerbFigures> = figures.verbs.iter().collect();
+    kinds.retain(|of| of.is_waited_for() && of.total_s() >= WORTH_SAYING * figures.waiting_s);
+    kinds.sort_by(|a, b| b.total_s().total_cmp(&a.total_s()));
+    let told = kinds.iter().take(MOST_PARTS).map(|of| {
+        let (number, mean) = (times(of.latency.count), duration(of.latency.mean_us));
+        format!("{} in {} ({number} {mean} on average)", seconds(of.total_s()), of.verb)
+    });
+    let told: Vec<String> = told.collect();
+    (!told.is_empty())
+        .then(|| format!("Clients waited {} in all: {}.", seconds(figures.waiting_s), list(&told)))
+}
+
 /// Why all was done and on the disk later: by what the time passed with.
 pub(super) fn later(pair: Pair<'_>) -> Vec<String> {
     let [first, next] = pair;
@@ -131,8 +146,8 @@ pub(super) fn later(pair: Pair<'_>) -> Vec<String> {
     if both.iter().all(is_known) {
         let of_kind = |verb: &'static str| {
             let [a, b] = of_both(both, verb);
-            let times = b.or(a).map_or(0, |of| of.latency.count);
-            let of = format!("in {verb} ({} times)", count(times));
+            let number = b.or(a).map_or(0, |of| of.latency.count);
+            let of = format!("in {verb} ({})", times(number));
             More { of, amount: passed(b) - passed(a) }
         };
         let mut all: Vec<More> = kinds(both).into_iter().map(of_kind).collect();
@@ -173,37 +188,64 @@ fn why(is_first: bool, told: String) -> String {
 
 /// A kind of request to the disk.
 struct Kind {
-    did: &'static str,
-    noun: &'static str,
+    nouns: [&'static str; 2],
     number: fn(&DiskFigures) -> u64,
     service_s: fn(&DiskFigures) -> f64,
-    /// What a layout of the same kind tells about it.
+    /// Why there are more of them.
     because: fn(Pair<'_>) -> Option<String>,
 }
 
-const KINDS: [Kind; 3] = [
-    Kind {
-        did: "wrote to the disk",
-        noun: "write",
-        number: |disk| disk.writes,
-        service_s: |disk| disk.writes_s,
-        because: because_of_writes,
-    },
-    Kind {
-        did: "flushed the disk's cache",
-        noun: "flush",
-        number: |disk| disk.flushes,
-        service_s: |disk| disk.flushes_s,
-        because: |_| None,
-    },
-    Kind {
-        did: "read from the disk",
-        noun: "read",
-        number: |disk| disk.reads,
-        service_s: |disk| disk.reads_s,
-        because: because_of_reads,
-    },
-];
+impl Kind {
+    fn mean_us(&self, disk: &DiskFigures) -> f64 {
+        (self.service_s)(disk) * 1e6 / (self.number)(disk).max(1) as f64
+    }
+
+    /// `9,425 flushes of 717 us each`, or without the noun.
+    fn told(&self, disk: &DiskFigures, with_noun: bool) -> String {
+        let number = (self.number)(disk);
+        let noun = match (with_noun, number) {
+            (false, _) => String::new(),
+            (true, 1) => format!(" {}", self.nouns[0]),
+            (true, _) => format!(" {}", self.nouns[1]),
+        };
+        let each = if with_noun { " each" } else { "" };
+        match number {
+            0 => format!("no{noun}"),
+            _ => format!("{}{noun} of {}{each}", count(number), duration(self.mean_us(disk))),
+        }
+    }
+
+    /// True if their number, and not the time of each alone, makes the difference.
+    fn is_by_number(&self, a: &DiskFigures, b: &DiskFigures) -> bool {
+        let [less, more] = [a, b].map(|disk| (self.number)(disk) as f64);
+        let longer = (self.service_s)(b) - (self.service_s)(a);
+        more >= ALIKE * less && (more - less) * self.mean_us(a) / 1e6 >= BY_NUMBER * longer
+    }
+}
+
+/// The least share of a difference for which a number of requests is a reason.
+const BY_NUMBER: f64 = 0.25;
+
+const WRITES: Kind = Kind {
+    nouns: ["write", "writes"],
+    number: |disk| disk.writes,
+    service_s: |disk| disk.writes_s,
+    because: because_of_writes,
+};
+
+const FLUSHES: Kind = Kind {
+    nouns: ["flush", "flushes"],
+    number: |disk| disk.flushes,
+    service_s: |disk| disk.flushes_s,
+    because: |_| None,
+};
+
+const READS: Kind = Kind {
+    nouns: ["read", "reads"],
+    number: |disk| disk.reads,
+    service_s: |disk| disk.reads_s,
+    because: because_of_reads,
+};
 
 /// Mean bytes of a request, in words.
 fn size(bytes: u64, requests: u64) -> String {
@@ -263,58 +305,42 @@ fn disk(pair: Pair<'_>, gap: f64) -> Vec<String> {
         let more = (kind.service_s)(b) - (kind.service_s)(a);
         more > 0.0 && more >= WORTH_SAYING * gap
     };
-    let matter: Vec<&Kind> = KINDS.iter().filter(mattering).collect();
-    let matters = |kind: &Kind| matter.iter().any(|other| other.noun == kind.noun);
-    let is_more = |kind: &&Kind| (kind.number)(b) as f64 >= ALIKE * (kind.number)(a) as f64;
-    // What is written more often is flushed more often too.
-    let told = |kind: &&Kind| matters(kind) || kind.noun == "write" && matters(&KINDS[1]);
-    let often: Vec<&Kind> = KINDS.iter().filter(told).filter(is_more).collect();
+    let matter: Vec<&Kind> = [&FLUSHES, &WRITES, &READS].into_iter().filter(mattering).collect();
+    let by_number = |kind: &Kind| kind.is_by_number(a, b);
     let mut lines = Vec::new();
-    if !often.is_empty() {
-        let times = |disk: &DiskFigures| {
-            let one = |kind: &&Kind| format!("{} {} times", kind.did, count((kind.number)(disk)));
-            list(&often.iter().map(one).collect::<Vec<_>>())
-        };
-        let numbers: Vec<String> = often.iter().map(|kind| count((kind.number)(a))).collect();
-        let reasons: Vec<String> = often.iter().filter_map(|kind| (kind.because)(pair)).collect();
-        let because = match reasons.is_empty() {
-            true => String::new(),
-            false => format!(", because {}", reasons.join(", and because ")),
-        };
+    // What is written more often is flushed more often too.
+    let is_written_more = b.writes as f64 >= ALIKE * a.writes as f64;
+    let asks = |kind: &&Kind| kind.nouns != READS.nouns && by_number(kind);
+    if is_written_more && matter.iter().any(|kind| asks(kind)) {
+        let because =
+            (WRITES.because)(pair).map_or(String::new(), |why| format!(", because {why}"));
         lines.push(format!(
-            "{} {}, where {} did so {} times{because}.",
+            "{} wrote to the disk {} where {} wrote {}{because}.",
             next.label,
-            times(b),
+            times(b.writes),
             first.label,
-            list(&numbers),
+            times(a.writes)
         ));
     }
-    let mean = |kind: &Kind, disk: &DiskFigures| {
-        let number = (kind.number)(disk);
-        (number > 0).then(|| (kind.service_s)(disk) * 1e6 / number as f64)
-    };
-    let each = |kind: &&Kind| {
-        let b = mean(kind, b)?;
-        let before = mean(kind, a).map_or_else(|| "none".into(), duration);
-        Some(format!("{} {} ({before})", kind.noun, duration(b)))
-    };
-    let each: Vec<String> = matter.iter().filter_map(each).collect();
-    if !each.is_empty() {
-        let disks = match first.figures.disk == next.figures.disk {
-            true => String::new(),
-            false => format!(
-                " Their disks differ: {} and {}{}.",
-                next.figures.disk,
-                first.figures.disk,
-                mechanics(next)
-            ),
+    let mut told = Vec::new();
+    for kind in &matter {
+        let [before, now] = [kind.told(a, false), kind.told(b, true)];
+        let because = match kind.nouns == READS.nouns && by_number(kind) {
+            true => (kind.because)(pair).map_or(String::new(), |why| format!(", because {why}")),
+            false => String::new(),
         };
-        lines.push(format!(
-            "Mean time in the disk with {} (with {}): {}.{disks}",
-            next.label,
-            first.label,
-            each.join(", ")
-        ));
+        told.push(format!("{now} ({}: {before}{because})", first.label));
+    }
+    if !told.is_empty() {
+        let mut line = format!("With {} the disk did {}.", next.label, list(&told));
+        if matter.iter().any(|kind| kind.nouns == FLUSHES.nouns) {
+            line += &flushes_for_fsyncs(pair).unwrap_or_default();
+        }
+        if first.figures.disk != next.figures.disk {
+            let disks = [next, first].map(|side| side.figures.disk.as_str());
+            line += &format!(" The disks differ: {}{}.", disks.join(" and "), mechanics(next));
+        }
+        lines.push(line);
     }
     let cpu = next.figures.cpu_s - first.figures.cpu_s;
     if cpu > 0.0 && cpu >= WORTH_SAYING * gap {
@@ -327,6 +353,24 @@ fn disk(pair: Pair<'_>, gap: f64) -> Vec<String> {
         ));
     }
     lines
+}
+
+/// How many flushes of the disk there are for each fsync, if they have become more.
+fn flushes_for_fsyncs([first, next]: Pair<'_>) -> Option<String> {
+    let [a, b] = [first, next].map(|side| {
+        let fsync = side.figures.verbs.iter().find(|of| of.verb == Verb::Fsync.name())?;
+        let fsyncs = fsync.latency.count;
+        (fsyncs > 0).then(|| side.figures.disk_use.flushes as f64 / fsyncs as f64)
+    });
+    let (a, b) = (a?, b?);
+    (b >= ALIKE * a).then(|| format!(" That is {b:.2} flushes for each fsync, not {a:.2}."))
+}
+
+fn times(number: u64) -> String {
+    match number {
+        1 => "once".into(),
+        _ => format!("{} times", count(number)),
+    }
 }
 
 /// The least share of the disk's work of a part that is named.
@@ -390,10 +434,7 @@ pub(super) fn more_worn([first, next]: Pair<'_>) -> Vec<String> {
     }
     let host = |of: &crate::figures::WearFigures| (of.programmed_bytes - of.moved_bytes) as f64;
     let all = vec![
-        More {
-            of: "for what was written to it".into(),
-            amount: host(&b) - host(&a),
-        },
+        More { of: "for what was written to it".into(), amount: host(&b) - host(&a) },
         More {
             of: "to move pages by itself".into(),
             amount: b.moved_bytes as f64 - a.moved_bytes as f64,

@@ -27,7 +27,8 @@ use crate::cli::{Compare, Pace};
 use crate::measuring::runner;
 
 /// Why that trace has settings of its own.
-const WHY_SHIPPED: &str = "chosen for the trace that comes with the program, which nearly fills such a volume";
+const WHY_SHIPPED: &str =
+    "chosen for the trace that comes with the program, which nearly fills such a volume";
 
 /// Settings of the volume on which the trace that comes with the program was recorded, and which it
 /// nearly fills.
