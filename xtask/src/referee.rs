@@ -47,7 +47,7 @@ pub(crate) fn run(root: &Path) -> Result<Totals, String> {
 
 /// The lines of the tallies.
 fn tallies(results: &Value) -> Result<String, String> {
-    let all = results["tallies"].as_array().filter(|all| !all.is_empty());
+    let all = results["details"]["tallies"].as_array().filter(|all| !all.is_empty());
     let all = all.ok_or("twinfs reproduce gives no tallies")?;
     let line = |tally: &Value| tally["line"].as_str().map(|line| format!("{line}\n"));
     all.iter().map(line).collect::<Option<String>>().ok_or("a tally has no line".into())
@@ -56,7 +56,7 @@ fn tallies(results: &Value) -> Result<String, String> {
 /// Prints which checks find each wrong model, and counts a test for each paper that it concerns.
 fn found(results: &Value) -> Result<Totals, String> {
     let mut totals = Totals::default();
-    let wrong = results["wrong"].as_array().filter(|all| !all.is_empty());
+    let wrong = results["details"]["wrong"].as_array().filter(|all| !all.is_empty());
     for model in wrong.ok_or("twinfs reproduce plants no wrong model")? {
         let text = |value: &Value| value.as_str().unwrap_or("?").to_string();
         println!("\n{}: {}", text(&model["name"]), text(&model["about"]));
@@ -87,17 +87,19 @@ mod tests {
             { "paper": "LvC", "turned": [["a", "ours 2 where 1 is the upper bound"]] },
             { "paper": "CLC", "turned": [] },
         ]);
-        let results = serde_json::json!({ "wrong": [{ "name": "w", "papers": papers }] });
+        let wrong = serde_json::json!([{ "name": "w", "papers": papers }]);
+        let results = serde_json::json!({ "details": { "wrong": wrong } });
         let totals = found(&results).unwrap();
         assert_eq!((totals.passed, totals.failed), (1, 1));
-        assert!(found(&serde_json::json!({ "wrong": [] })).is_err());
-        assert!(found(&serde_json::json!({ "wrong": [{ "papers": [] }] })).is_err());
+        assert!(found(&serde_json::json!({ "details": { "wrong": [] } })).is_err());
+        assert!(found(&serde_json::json!({ "details": { "wrong": [{ "papers": [] }] } })).is_err());
     }
 
     #[test]
     fn tallies_are_lines() {
-        let results = serde_json::json!({ "tallies": [{ "line": "a" }, { "line": "b" }] });
+        let lines = serde_json::json!([{ "line": "a" }, { "line": "b" }]);
+        let results = serde_json::json!({ "details": { "tallies": lines } });
         assert_eq!(tallies(&results).unwrap(), "a\nb\n");
-        assert!(tallies(&serde_json::json!({ "tallies": [] })).is_err());
+        assert!(tallies(&serde_json::json!({ "details": { "tallies": [] } })).is_err());
     }
 }

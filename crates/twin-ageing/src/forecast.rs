@@ -76,6 +76,12 @@ const JUDGED: [Judged; 3] = [
     ("p99 latency", |figures| Some(figures.latency.p99_us), true),
 ];
 
+/// How a line on settings that are better begins.
+const LESS: &str = "Less ";
+
+const JUDGED_BY: &str = "The next period is in kind as the recorded one, and simulated. A setting is better if its \
+    figure is less beyond noise, and times beyond the error of simulations.";
+
 /// Which settings would be better than those of now, in words: a line for each figure. Figures within the
 /// noise are equal, and times within the error of simulations too.
 fn better(now: &Figures, tried: &[Tried], trust: &Trust) -> Vec<String> {
@@ -97,7 +103,7 @@ fn better(now: &Figures, tried: &[Tried], trust: &Trust) -> Vec<String> {
             .collect();
         lines.push(match gains.is_empty() {
             true => format!("Nothing that was tried has less {name}."),
-            false => format!("Less {name}: {}.", list(&gains)),
+            false => format!("{LESS}{name}: {}.", list(&gains)),
         });
     }
     lines
@@ -157,9 +163,17 @@ impl Outlook<'_> {
     /// Its rows are those of the settings of now and of each other.
     pub fn report(&self, trust: &Trust) -> Report {
         let Outlook { now, tried, told } = *self;
-        let mut report = Report::new("What the next period does to the volume");
+        let mut report = Report::answer("forecast", "What the next period does to the volume");
         let span_s = told.span_ns as f64 / 1e9;
-        report.add(format!("{}, simulated on {}.", fullness(&now.space, span_s), now.disk));
+        let better = better(now, tried, trust);
+        let gain = better.iter().find(|line| line.starts_with(LESS)).or(better.first());
+        let gain =
+            gain.filter(|_| !tried.is_empty()).map_or(String::new(), |gain| format!("\n{gain}"));
+        report.set_verdict(
+            format!("The volume is {}.{gain}", fullness(&now.space, span_s)),
+            JUDGED_BY,
+        );
+        report.add(format!("Simulated on {}.", now.disk));
         report.add(format!("{}.", writing(&now.log, now.disk_use.written_bytes)));
         let Told { requests, other_names, successors, emptied, left_out, .. } = *told;
         report.add(format!(
@@ -174,7 +188,7 @@ impl Outlook<'_> {
         report.add(by_kind(now));
         if !tried.is_empty() {
             report.add(by_setting(now, tried));
-            report.add(better(now, tried, trust).join("\n"));
+            report.add(better.join("\n"));
         }
         report.add_rows(self.objects());
         report
@@ -208,7 +222,7 @@ fn by_kind(now: &Figures) -> Table {
         cells![name, latency.count, fixed(latency.p50_us, 1), fixed(latency.p99_us, 1)]
     };
     let all = [row("all", &now.latency)].into_iter();
-    Table::new(["operation", "count", "p50 us", "p99 us"], 1)
+    Table::new(["operation", "count", "p50, us", "p99, us"], 1)
         .with(all.chain(now.verbs.iter().map(|verb| row(verb.verb, &verb.latency))))
 }
 
@@ -227,7 +241,7 @@ fn by_setting(now: &Figures, tried: &[Tried]) -> Table {
     let others = tried
         .iter()
         .filter_map(|one| one.figures.as_ref().ok().map(|figures| row(&one.setting, figures)));
-    Table::new(["setting", "write cost", "MiB written", "full", "p50 us", "p99 us"], 1)
+    Table::new(["setting", "write cost", "written, MiB", "full", "p50, us", "p99, us"], 1)
         .with([row("as now", now)].into_iter().chain(others))
 }
 

@@ -137,6 +137,47 @@ pub struct Phase {
 }
 
 impl Phase {
+    /// All measurements, in an order of their own.
+    pub fn numbers(&self) -> [Option<f64>; 8] {
+        [
+            Some(self.amount),
+            Some(self.seconds),
+            self.cpu_share,
+            self.disk_share,
+            self.log_writes,
+            self.written_bytes,
+            self.read_s,
+            self.write_service_s,
+        ]
+    }
+
+    /// A phase with the [`numbers`](Self::numbers) of one.
+    pub fn of_numbers(
+        phase: &'static str,
+        unit: &'static str,
+        numbers: [Option<f64>; 8],
+    ) -> Option<Phase> {
+        let [
+            amount,
+            seconds,
+            cpu_share,
+            disk_share,
+            log_writes,
+            written_bytes,
+            read_s,
+            write_service_s,
+        ] = numbers;
+        Some(Phase {
+            cpu_share,
+            disk_share,
+            log_writes,
+            written_bytes,
+            read_s,
+            write_service_s,
+            ..Phase::of(phase, amount?, unit, seconds?)
+        })
+    }
+
     /// A phase with only these measurements.
     pub fn of(phase: &'static str, amount: f64, unit: &'static str, seconds: f64) -> Phase {
         Phase {

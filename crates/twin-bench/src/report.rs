@@ -13,11 +13,10 @@ use twin_report::{Part, Report, Table, cells};
 pub fn report(rows: &[Row], targets: &[String], simulated: &[&Config]) -> Report {
     let names: Vec<&str> = targets.iter().map(String::as_str).collect();
     let labels = labels(&names);
-    let mut report = Report::new("File systems side by side");
-    if let Some(lines) = verdict(rows, &names) {
-        let measure = "Measure: the amount of each phase a second; larger is better.";
-        report.on_page(Part::Verdict(lines.join("\n"), measure.into()));
-    }
+    let mut report = Report::answer("bench", "File systems side by side");
+    let lines = verdict(rows, &names).unwrap_or_else(|| vec![alone(rows, &names)]);
+    let measure = "Measure: the amount of each phase a second; larger is better.";
+    report.set_verdict(lines.join("\n"), measure);
     let name = |(number, name): (usize, &String)| (nth(number), name.clone(), String::new());
     report.on_page(Part::Names(targets.iter().enumerate().map(name).collect()));
     report.on_page(
@@ -30,7 +29,6 @@ pub fn report(rows: &[Row], targets: &[String], simulated: &[&Config]) -> Report
     if !simulated.is_empty() {
         report.section("Simulated targets", settings(simulated));
     }
-    report.set_json(json(rows, targets));
     report.add_rows(flat(rows, targets));
     report
 }
@@ -95,6 +93,27 @@ fn verdict(rows: &[Row], names: &[&str]) -> Option<Vec<String>> {
     Some(lines)
 }
 
+/// The most phases that are told of a target that has no other beside it.
+const TOLD: usize = 3;
+
+/// What one target alone did.
+fn alone(rows: &[Row], names: &[&str]) -> String {
+    let phase = |row: &Row| {
+        let rate = row.rates.iter().find(|rates| !rates.is_empty())?;
+        Some(format!("{} {} {}", row.phase, short(median(rate)), row.unit))
+    };
+    let all: Vec<String> = rows.iter().filter_map(phase).collect();
+    let more = match all.len().saturating_sub(TOLD) {
+        0 => String::new(),
+        more => format!(", and {more} phases more"),
+    };
+    if all.is_empty() {
+        return "Nothing was measured.".into();
+    }
+    let told = all[..all.len().min(TOLD)].join(", ");
+    format!("{}: {told}{more}. There is no other target to compare.", names.join(", "))
+}
+
 /// The geometric mean of a target's speeds as multiples of the first target's.
 fn speed(rows: &[Row], target: usize) -> Option<f64> {
     let ratio = |row: &Row| median(&row.rates[target]) / median(&row.rates[0]);
@@ -104,7 +123,7 @@ fn speed(rows: &[Row], target: usize) -> Option<f64> {
 
 /// Medians with the largest deviation in percent: phases down, targets across.
 fn figures(rows: &[Row], targets: &[String]) -> Table {
-    let columns = ["benchmark", "phase", "in"].map(String::from).into_iter();
+    let columns = ["bench", "phase", "unit"].map(String::from).into_iter();
     let of_bench = |rows: &[Row]| {
         let row = |(at, row): (usize, &Row)| {
             let bench = if at == 0 { row.bench.as_str() } else { "" };
@@ -121,7 +140,7 @@ fn figures(rows: &[Row], targets: &[String]) -> Table {
 /// down, targets across.
 pub fn ratios(rows: &[Row], targets: &[String], ours: usize) -> Table {
     let others = || (0..targets.len()).filter(move |&i| i != ours);
-    let columns = ["benchmark".to_string(), format!("{} to:", targets[ours])].into_iter();
+    let columns = ["bench".to_string(), format!("{} to:", targets[ours])].into_iter();
     let mut table = Table::new(columns.chain(others().map(|i| targets[i].clone())), 2);
     let mut last = "";
     for row in rows.iter().filter(|row| !row.rates[ours].is_empty()) {
@@ -159,16 +178,6 @@ fn cell(rates: &[f64]) -> Cell {
     Cell::new(middle, "", text)
 }
 
-/// One object for each phase: for each target its name, the median, and all runs.
-fn json(rows: &[Row], targets: &[String]) -> Value {
-    let target = |(name, rates): (&String, &Vec<f64>)| json!({ "target": name, "median": median(rates), "runs": rates });
-    let row = |row: &Row| {
-        let all: Vec<Value> = targets.iter().zip(&row.rates).map(target).collect();
-        json!({ "bench": row.bench, "phase": row.phase, "unit": row.unit, "targets": all })
-    };
-    rows.iter().map(row).collect()
-}
-
 /// A row for each phase and target.
 fn flat(rows: &[Row], targets: &[String]) -> Vec<Value> {
     let of_phase = |row: &Row| {
@@ -178,7 +187,7 @@ fn flat(rows: &[Row], targets: &[String]) -> Vec<Value> {
             json!({
                 "bench": row.bench, "phase": row.phase, "unit": row.unit, "target": target,
                 "runs": rates.len(), "median_per_s": median(rates), "min_per_s": least,
-                "max_per_s": most,
+                "max_per_s": most, "each_per_s": rates,
             })
         };
         targets.iter().zip(&row.rates).map(of_target).collect::<Vec<_>>()
@@ -215,11 +224,12 @@ mod tests {
     }
 
     #[test]
-    fn a_single_target_has_no_verdict_and_its_settings_are_shown() {
+    fn of_a_single_target_it_is_told_what_it_did_and_its_settings_are_shown() {
         let config = Config::parse("lfs:cache=8M").unwrap();
         let names = ["lfs:cache=8M".to_string()];
         let page = report(&[row("create", vec![vec![3.0]])], &names, &[&config]).write(Form::Html);
-        assert!(!page.contains("class=\"verdict\"") && page.contains(" cache=8M "));
+        assert!(page.contains("<p>lfs:cache=8M: create 3.00 files/s. There is no other target"));
+        assert!(page.contains(" cache=8M "), "{page}");
     }
 
     #[test]

@@ -49,6 +49,9 @@ pub struct Reproduce {
     /// none does. As JSON it is one object, with the tallies. Takes some minutes.
     #[arg(long, conflicts_with_all = ["html", "without", "sensitivity", "cross_validate"])]
     pub wrong: bool,
+    /// Go on from where the same command was interrupted.
+    #[arg(long)]
+    pub resume: bool,
     /// List the claims.
     #[arg(long, exclusive = true)]
     pub list: bool,

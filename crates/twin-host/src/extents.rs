@@ -117,12 +117,16 @@ const SYSTEMS: [(u64, &str); 8] = [
     (0x6969, "nfs"),
 ];
 
-/// The map of all files below a directory. `keep_on` is called with the number of files now and
-/// then, and ends the walk by returning false.
+/// The map of all files below a directory, and, if `with_free`, of the free space of the whole device, which may
+/// take long. `keep_on` is called with the number of files now and then, and ends the walk by returning false.
 ///
 /// # Errors
 /// If the file system does not report where files are, or the directory cannot be read.
-pub fn map(dir: &Path, keep_on: &dyn Fn(u64) -> bool) -> Result<Walked, ExtentsError> {
+pub fn map(
+    dir: &Path,
+    with_free: bool,
+    keep_on: &dyn Fn(u64) -> bool,
+) -> Result<Walked, ExtentsError> {
     let host = |errno| ExtentsError::Host(dir.into(), errno);
     let root = open_dir(None, dir.as_os_str().as_encoded_bytes()).map_err(host)?;
     let about = rustix::fs::fstatfs(&root).map_err(host)?;
@@ -131,7 +135,7 @@ pub fn map(dir: &Path, keep_on: &dyn Fn(u64) -> bool) -> Result<Walked, ExtentsE
     let system = system.map_or(format!("type {magic:#x}"), |(_, name)| (*name).into());
     let stat = rustix::fs::fstat(&root).map_err(host)?;
     let block_size = u32::try_from(about.f_bsize).unwrap_or(4096).max(512);
-    let space = space(&root, stat.st_dev);
+    let space = with_free.then(|| space(&root, stat.st_dev)).flatten();
     // statfs leaves the metadata of ext4 out of the size, so places reach beyond it: free space there was
     // cut off.
     let size = about.f_blocks * about.f_bsize as u64;

@@ -149,7 +149,7 @@ impl Wanted {
             }
             Wanted::Machine => "`twinfs calibrate` makes one".into(),
             Wanted::Status => "`twinfs mount --status` writes one".into(),
-            Wanted::Results => "They are an array of objects".into(),
+            Wanted::Results => "They are an object with the rows of bench".into(),
             Wanted::Capture => "`tcpdump -s 0 -w FILE port 2049` makes one".into(),
             Wanted::Foreign => "`twinfs compare --list` shows the formats".into(),
         }
@@ -321,7 +321,8 @@ fn of_text(path: &Path) -> Option<Found> {
     if serde_json::from_str::<twin_lab::Status>(&text).is_ok() {
         return Some(Found::Status);
     }
-    if serde_json::from_str::<Vec<serde_json::Value>>(&text).is_ok() {
+    let is_answer = |value: serde_json::Value| value.is_array() || value.get("rows").is_some();
+    if serde_json::from_str(&text).is_ok_and(is_answer) {
         return Some(Found::Results);
     }
     // A machine file with a mistake is one: its reader says where.

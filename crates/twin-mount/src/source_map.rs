@@ -20,12 +20,25 @@ use crate::opening;
 /// The most memory in which a mount keeps what is overwritten while its map is read.
 const KEEP_BYTES: u64 = 256 << 20;
 
-/// The map of a source; of a mount of ours, that of one instant.
+/// The map of a source; of a mount of ours, that of one instant. With the free space, as far as it is told.
 ///
 /// # Errors
 /// What is wrong with it, with its name.
 pub fn map_of_source(
     path: &Path,
+    interrupts: &Interrupts,
+    progress: &dyn Progress,
+) -> Result<VolumeMap, String> {
+    map_with(path, true, interrupts, progress)
+}
+
+/// The same; of a directory on another file system the free space of its device is read only if `with_free`.
+///
+/// # Errors
+/// As [`map_of_source`].
+pub fn map_with(
+    path: &Path,
+    with_free: bool,
     interrupts: &Interrupts,
     progress: &dyn Progress,
 ) -> Result<VolumeMap, String> {
@@ -42,7 +55,8 @@ pub fn map_of_source(
             bar.set_done(files);
             interrupts.check().is_ok()
         };
-        return extents::map(path, &keep_on).map(of_directory).map_err(|error| error.to_string());
+        let walked = extents::map(path, with_free, &keep_on);
+        return walked.map(of_directory).map_err(|error| error.to_string());
     }
     if let Some(bytes) = snapshot_bytes(path)? {
         return snapshot::decode(&bytes).map_err(|error| in_source(&error));

@@ -1,18 +1,25 @@
 //! The program `twinfs-reproduce`, which is the command `twinfs reproduce`: the papers' measurements on the papers'
 //! hardware, modelled.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use clap::Parser;
 use serde_json::{Value, json};
+use twin_bench::Phase;
 use twin_cli::progress::Progress;
-use twin_cli::{Failure, Format, Outcome, Printer, Reproduce, carry_out, say, usage};
+use twin_cli::{
+    Failure, Format, Keep, Kept, Outcome, Place, Printer, Reproduce, carry_out, say, usage,
+};
 use twin_host::Interrupts;
 use twin_papers::choices::{self, Choice, Fitted};
 use twin_papers::fit::{self, Half};
 use twin_papers::wrong::Found;
-use twin_papers::{self as reproduce, Claim, Judged, Paper, Results, Variation, clc, worth, wrong};
+use twin_papers::{
+    self as reproduce, Claim, Judged, Need, Paper, Results, Variation, clc, worth, wrong,
+};
 use twin_report::{Part, Report};
 use twin_settings::SettingsError;
 
@@ -53,13 +60,14 @@ fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     has_form(args).map_err(usage)?;
     // What cannot be read is said before minutes of work.
     let measured = args.measured.as_deref().map(measured).transpose()?;
-    let mut printer = Printer::of(&args.output, interrupts)?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let bar = Progress::share("the claims' runs");
     let told = bar.told();
     let for_page = args.output.has_page();
-    let result = reproduce::reproduce(&claims, for_page, variation, threads, &told);
-    let (judged, results) = result.map_err(|e| e.to_string())?;
+    let base = Base { claims: &claims, variation, threads, bar: &bar };
+    let Some((mut printer, judged, results)) = base.run(args, interrupts)? else {
+        return Ok(ExitCode::FAILURE);
+    };
     let sensitivity = match args.sensitivity {
         true => Some(choices::sensitivity(threads, &told).map_err(|e| e.to_string())?),
         false => None,
@@ -99,6 +107,84 @@ fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     Ok(if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// The runs of claims, which an interrupt ends with what there is.
+struct Base<'a> {
+    claims: &'a [&'static Claim],
+    variation: &'a Variation,
+    threads: usize,
+    bar: &'a Progress,
+}
+
+impl Base<'_> {
+    /// Runs and judges the claims; nothing if an interrupt has printed what there was.
+    fn run(
+        &self,
+        args: &Reproduce,
+        interrupts: &Interrupts,
+    ) -> Result<Option<(Printer, Vec<Judged>, Results)>, Failure> {
+        let for_page = args.output.has_page();
+        let place = Place::of_this("reproduce", &[]);
+        let known: BTreeMap<usize, Ran> = match args.resume {
+            true => place.parts()?,
+            false => BTreeMap::new(),
+        };
+        let printer = Printer::of(&args.output, interrupts)?;
+        let before = results_of(&known);
+        let next = AtomicUsize::new(known.keys().next_back().map_or(0, |last| last + 1));
+        let (claims, all) = (self.claims.to_vec(), reproduce::count(self.claims, for_page));
+        let kept =
+            Kept::new((printer, self.bar), interrupts, (known, all), Some(place), move |ran| {
+                let judged = reproduce::judge_some(&claims, &results_of(ran));
+                let mut report = answer(&judged, reproduce::text(&judged));
+                report.add_rows(reproduce::rows(&judged));
+                report.set_json(reproduce::json(&judged));
+                report
+            });
+        let ended = |need: &Need, phases: &[Phase]| {
+            let ran = Ran(need.clone(), phases.to_vec());
+            kept.add(next.fetch_add(1, Ordering::Relaxed), ran);
+        };
+        let told = self.bar.told();
+        let (base, progress) = ((for_page, &before), (&told, &ended as reproduce::Told<'_>));
+        let result =
+            reproduce::reproduce(self.claims, base, self.variation, self.threads, progress);
+        let (judged, results) = result.map_err(|error| error.to_string())?;
+        Ok(kept.end().map(|printer| (printer, judged, results)))
+    }
+}
+
+/// A run with its phases.
+struct Ran(Need, Vec<Phase>);
+
+fn results_of(ran: &BTreeMap<usize, Ran>) -> Results {
+    Results::of(ran.values().map(|Ran(need, phases)| (need.clone(), phases.clone())).collect())
+}
+
+impl Keep for Ran {
+    fn keep(&self) -> Option<Value> {
+        let phase = |phase: &Phase| {
+            // As bits: read again, a number is the same.
+            let numbers = phase.numbers().map(|number| number.map(f64::to_bits));
+            json!([phase.phase, phase.unit, numbers])
+        };
+        let phases: Vec<Value> = self.1.iter().map(phase).collect();
+        Some(json!([self.0.config, self.0.bench, phases]))
+    }
+
+    fn of(value: &Value) -> Option<Ran> {
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let phase = |value: &Value| {
+            let bits = |at: usize| value[2][at].as_u64().map(f64::from_bits);
+            // Names of phases live as long as the program; a kept run brings its own.
+            let [phase, unit]: [&'static str; 2] =
+                [text(&value[0])?, text(&value[1])?].map(|name| &*name.leak());
+            Phase::of_numbers(phase, unit, std::array::from_fn(bits))
+        };
+        let phases = value[2].as_array()?.iter().map(phase).collect::<Option<Vec<Phase>>>()?;
+        Some(Ran(Need::new(text(&value[0])?, text(&value[1])?), phases))
+    }
+}
+
 /// The claim whose cells can be printed.
 const TABLE: &str = "efs-table";
 
@@ -109,22 +195,38 @@ fn report(
     results: &Results,
     found: Option<&[Found]>,
 ) -> Report {
-    let title = "Measurements of papers, again";
     let mut object = reproduce::json(judged);
     match (found, args.cells) {
         (Some(found), _) => {
             object["wrong"] = wrong::json(found);
-            let mut report = Report::plain(title, wrong::text(found), [(); 0]);
+            let mut report = answer(judged, wrong::text(found));
+            report.add_rows(reproduce::rows(judged));
             report.set_json(object);
             report
         }
-        (None, true) => Report::plain(title, clc::csv(results), cells(results)),
+        (None, true) => {
+            let mut report = answer(judged, clc::csv(results));
+            report.add_rows(cells(results));
+            report
+        }
         (None, false) => {
-            let checks = object["checks"].as_array().cloned().unwrap_or_default();
-            Report::plain(title, reproduce::text(judged), checks)
+            let mut report = answer(judged, reproduce::text(judged));
+            report.add_rows(reproduce::rows(judged));
+            report.set_json(object);
+            report
         }
     }
 }
+
+/// An answer with its verdict and these lines.
+fn answer(judged: &[Judged], lines: String) -> Report {
+    let mut report = Report::answer("reproduce", "Measurements of papers, again");
+    report.set_verdict(reproduce::verdict(judged), JUDGED_BY);
+    report.add(Part::Lines(lines));
+    report
+}
+
+const JUDGED_BY: &str = "Only independent checks, those of the kinds paper and order, count.";
 
 /// The table of 1994: a row for each size, in MB a second.
 fn cells(results: &Results) -> Vec<Value> {
@@ -165,8 +267,10 @@ fn measured(path: &Path) -> Result<serde_json::Value, String> {
     let value: Result<serde_json::Value, _> =
         text.and_then(|t| serde_json::from_str(&t).map_err(|e| e.to_string()));
     match value {
+        // Before answers had verdicts, they were arrays with all targets in a row.
         Ok(rows) if rows.is_array() => Ok(rows),
-        Ok(_) => Err("it is not what twinfs bench --format json prints, an array of rows".into()),
+        Ok(answer) if answer["command"] == "bench" => Ok(reproduce::by_phase(&answer["rows"])),
+        Ok(_) => Err("it is not what twinfs bench --format json prints".into()),
         Err(error) => Err(error),
     }
     .map_err(|e| format!("{}: {e}", path.display()))

@@ -8,35 +8,69 @@ use crate::need::Need;
 use crate::pages::page_needs;
 use crate::paper::Paper;
 use crate::progress::{Progress, STEPS, part_of};
-use crate::results::{Results, run_watched};
+use crate::results::{Results, Told, run_watched};
 use crate::studies::days::{self, Days};
 use crate::studies::file_layout::Study;
 use crate::studies::real_log::Pairs;
 use crate::studies::servers::Studies;
 use crate::variation::Variation;
 
+/// The claims that are judged by studies of their own, beside runs of benchmarks.
+pub const STUDIES: [&Claim; 4] =
+    [&heuristic::CLAIM, &cut_and_paste::CLAIM, &file_layout::CLAIM, &real_log::CLAIM];
+
+/// The number of runs of claims, and of studies.
+pub fn count(claims: &[&'static Claim], for_page: bool) -> usize {
+    let mut needs = needs(claims, for_page).0;
+    needs.sort();
+    needs.dedup();
+    let is_study = |claim: &&&Claim| STUDIES.iter().any(|study| study.id == claim.id);
+    needs.len() + claims.iter().filter(is_study).count()
+}
+
+/// The runs of claims, and those of them whose history a page shows.
+fn needs(claims: &[&'static Claim], for_page: bool) -> (Vec<Need>, Vec<(Need, &'static str)>) {
+    let (extra, watched) = match for_page {
+        true => page_needs(claims),
+        false => (Vec::new(), Vec::new()),
+    };
+    (claims.iter().flat_map(|c| (c.needs)()).chain(extra).collect(), watched)
+}
+
+/// Judges the claims all of whose runs are among these; those of [`STUDIES`] are not.
+pub fn judge_some(claims: &[&'static Claim], results: &Results) -> Vec<Judged> {
+    let has = |need: &Need| results.phases.contains_key(need);
+    let is_whole = |claim: &&&'static Claim| {
+        let is_study = STUDIES.iter().any(|study| study.id == claim.id);
+        !is_study && (claim.needs)().iter().all(has)
+    };
+    judge(&claims.iter().filter(is_whole).copied().collect::<Vec<_>>(), results)
+}
+
 /// Runs and judges claims on the models with a variation; with `for_page` also the runs that
-/// [`html()`](crate::html) shows in addition.
+/// [`html()`](crate::html) shows in addition. Runs that are known are not run again, unless a page shows
+/// their history; of each other `told` hears when it has ended.
 ///
 /// # Errors
 /// The first run that fails.
 pub fn reproduce(
     claims: &[&'static Claim],
-    for_page: bool,
+    (for_page, known): (bool, &Results),
     variation: &Variation,
     threads: usize,
-    progress: &Progress,
+    (progress, told): (&Progress, Told<'_>),
 ) -> Result<(Vec<Judged>, Results), BenchFailure> {
-    let (extra, watched) = match for_page {
-        true => page_needs(claims),
-        false => (Vec::new(), Vec::new()),
-    };
-    let needs: Vec<Need> = claims.iter().flat_map(|c| (c.needs)()).chain(extra).collect();
+    let (mut needs, watched) = needs(claims, for_page);
+    let is_shown = |need: &Need| watched.iter().any(|(own, _)| own == need);
+    needs.retain(|need| is_shown(need) || !known.phases.contains_key(need));
     let of_days = claims.iter().any(|claim| claim.id == cut_and_paste::CLAIM.id);
     let days = if of_days { STEPS * days::runs() } else { 0 };
     let before = STEPS * needs.len();
     let of_runs = part_of(progress, (0, before, before + days));
-    let mut results = run_watched(needs, &watched, variation, threads, &of_runs)?;
+    let mut results = run_watched((needs, &watched), variation, threads, &of_runs, told)?;
+    for (need, phases) in &known.phases {
+        results.phases.entry(need.clone()).or_insert_with(|| phases.clone());
+    }
     if claims.iter().any(|claim| claim.id == heuristic::CLAIM.id) {
         results.servers = Studies::run(variation);
     }
@@ -69,7 +103,7 @@ pub(crate) fn judge_varied(
 ) -> Result<Vec<Judged>, BenchFailure> {
     let needs = claims.iter().flat_map(|c| (c.needs)());
     let changed = needs.filter(|need| (variation.run)(need) != *need).collect();
-    let mut results = run_watched(changed, &[], variation, threads, progress)?;
+    let mut results = run_watched((changed, &[]), variation, threads, progress, &|_, _| {})?;
     for (need, phases) in &unchanged.phases {
         results.phases.entry(need.clone()).or_insert_with(|| phases.clone());
     }

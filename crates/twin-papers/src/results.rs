@@ -16,7 +16,7 @@ use crate::studies::servers::Studies;
 use crate::variation::Variation;
 
 /// The results of runs.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Results {
     pub(crate) phases: BTreeMap<Need, Vec<Phase>>,
     pub(crate) histories: BTreeMap<Need, History>,
@@ -30,7 +30,15 @@ pub struct Results {
     pub(crate) real_logs: Pairs,
 }
 
+/// Who is told of a run that has ended, from any thread.
+pub type Told<'a> = &'a (dyn Fn(&Need, &[Phase]) + Sync);
+
 impl Results {
+    /// Results of these runs alone.
+    pub fn of(phases: BTreeMap<Need, Vec<Phase>>) -> Results {
+        Results { phases, ..Results::default() }
+    }
+
     /// A phase of a run.
     pub fn phase(&self, need: &Need, phase: &str) -> Option<&Phase> {
         self.phases.get(need)?.iter().find(|p| p.phase == phase)
@@ -59,7 +67,7 @@ pub fn run_all(
     threads: usize,
     progress: &Progress,
 ) -> Result<Results, BenchFailure> {
-    run_watched(needs, &[], &Variation::NONE, threads, progress)
+    run_watched((needs, &[]), &Variation::NONE, threads, progress, &|_, _| {})
 }
 
 /// As [`run_all`], and records the history of some of the runs. The results stand under the runs
@@ -68,11 +76,11 @@ pub fn run_all(
 /// # Errors
 /// The first run that fails.
 pub fn run_watched(
-    mut needs: Vec<Need>,
-    watched: &Watched,
+    (mut needs, watched): (Vec<Need>, &Watched),
     variation: &Variation,
     threads: usize,
     progress: &Progress,
+    told: Told<'_>,
 ) -> Result<Results, BenchFailure> {
     needs.sort();
     needs.dedup();
@@ -88,6 +96,7 @@ pub fn run_watched(
             let mut all = results.lock().unwrap_or_else(PoisonError::into_inner);
             match (outcome, &mut *all) {
                 (Ok((phases, history)), Ok(done)) => {
+                    told(need, &phases);
                     done.phases.insert(need.clone(), phases);
                     done.histories.extend(history.map(|history| (need.clone(), history)));
                 }

@@ -68,7 +68,7 @@ fn without(
     let score = |results: &Results| clc::score(clc::cells(results).iter());
     let table = match choice.papers.contains(&Paper::Clc) && changed {
         true => {
-            let other = run_watched(clc::needs(), &[], run, threads, progress)?;
+            let other = run_watched((clc::needs(), &[]), run, threads, progress, &|_, _| {})?;
             Some([score(results), score(&other)])
         }
         false => None,

@@ -6,12 +6,21 @@ use std::fmt::Write as _;
 
 use twin_bench::{self as bench, simulated};
 use twin_lab::{Config, presets};
-use twin_papers::{self as reproduce, Judged, Need, Paper, Variation, clc, wrong};
+use twin_papers::{self as reproduce, Claim, Judged, Need, Paper, Results, Variation, clc, wrong};
 
 fn phases(config: &str, text: &str) -> Vec<bench::Phase> {
     let config = Config::parse(config).unwrap();
     let benches = bench::parse(text).unwrap();
     benches.iter().flat_map(|b| simulated::run(&config, b.as_ref()).unwrap()).collect()
+}
+
+fn reproduced(
+    claims: &[&'static Claim],
+    known: &Results,
+) -> Result<(Vec<Judged>, Results), bench::BenchFailure> {
+    let progress =
+        (&reproduce::silent(), &(|_: &Need, _: &[bench::Phase]| {}) as reproduce::Told<'_>);
+    reproduce::reproduce(claims, (false, known), &Variation::NONE, 2, progress)
 }
 
 #[test]
@@ -49,7 +58,7 @@ fn the_status_page_has_the_tallies_of_the_golden_table() {
 #[test]
 fn the_tally_of_1994_is_that_of_the_golden_table() {
     let of_1994: Vec<_> = reproduce::claims().iter().filter(|c| c.paper() == Paper::Clc).collect();
-    let run = reproduce::reproduce(&of_1994, false, &Variation::NONE, 2, &reproduce::silent());
+    let run = reproduced(&of_1994, &Results::default());
     let (judged, _) = run.unwrap();
     let line = reproduce::tally(&judged)[0].line();
     assert!(tallies().lines().any(|golden| golden == line), "{line}");
@@ -60,7 +69,7 @@ fn the_tally_of_1994_is_that_of_the_golden_table() {
 #[test]
 fn a_wrong_model_of_1994_is_found() {
     let of_1994: Vec<_> = reproduce::claims().iter().filter(|c| c.id == "efs-small").collect();
-    let run = reproduce::reproduce(&of_1994, false, &Variation::NONE, 2, &reproduce::silent());
+    let run = reproduced(&of_1994, &Results::default());
     let (_, results) = run.unwrap();
     let found = wrong::plant(&of_1994, &results, 2, &reproduce::silent()).unwrap();
     let swapped = found.iter().find(|f| f.wrong.name == "swapped").unwrap();
@@ -147,11 +156,11 @@ fn a_watched_run_has_the_same_figures_and_shows_the_log_as_it_was_in_that_phase(
     let plain = reproduce::run_all(vec![need.clone()], 1, &reproduce::silent()).unwrap();
     let watched = [(need.clone(), "tx")];
     let seen = reproduce::run_watched(
-        vec![need.clone()],
-        &watched,
+        (vec![need.clone()], &watched),
         &Variation::NONE,
         1,
         &reproduce::silent(),
+        &|_, _| {},
     )
     .unwrap();
     assert_eq!(plain.phase(&need, "tx"), seen.phase(&need, "tx"));

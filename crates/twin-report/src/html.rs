@@ -9,7 +9,11 @@ pub(crate) fn write(report: &Report) -> String {
     if let Some(page) = &report.page {
         return page.clone();
     }
-    let body: String = report.parts(Shown::Page).map(markup).collect();
+    let verdict = report.verdict().map(|(lines, about)| {
+        let lines = paragraphs("", &lines);
+        format!("<div class=\"verdict\">{lines}<small>{}</small></div>", escape(about))
+    });
+    let body: String = verdict.into_iter().chain(report.parts(Shown::Page).map(markup)).collect();
     page_of(&report.title, &body)
 }
 
@@ -20,12 +24,6 @@ fn paragraphs(class: &str, lines: &str) -> String {
 
 fn markup(part: &Part) -> String {
     match part {
-        Part::Verdict(lines, _) if lines.is_empty() => String::new(),
-        Part::Verdict(lines, about) => format!(
-            "<div class=\"verdict\">{}<small>{}</small></div>",
-            paragraphs("", lines),
-            escape(about)
-        ),
         Part::Heading(None, text) => format!("<h2>{}</h2>", escape(text)),
         Part::Heading(Some(colour), text) => {
             format!("<h3>{}{}</h3>", swatch(*colour), escape(text))
@@ -47,6 +45,10 @@ fn markup(part: &Part) -> String {
         Part::Table(table) if table.is_empty() => String::new(),
         Part::Table(table) => table_of(&table.texts()),
         Part::Charts(drawings) => charts(drawings),
+        Part::Folded(title, parts) => {
+            let inner: String = parts.iter().map(markup).collect();
+            format!("<details><summary>{}</summary>{inner}</details>", escape(title))
+        }
     }
 }
 
@@ -59,7 +61,7 @@ mod tests {
     #[test]
     fn every_part_has_its_markup_and_texts_are_escaped() {
         let mut report = Report::new("<t>");
-        report.add(Part::Verdict("a < b\nwhy".into(), "by <x>".into()));
+        report.set_verdict("a < b\nwhy", "by <x>");
         report.section("Empty", []);
         report.section("Names", [Part::Names(vec![(nth(0), "lfs".into(), "shown as l".into())])]);
         report.add(Part::Failure("3 failed".into()));

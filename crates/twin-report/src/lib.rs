@@ -24,12 +24,13 @@ mod markdown;
 pub mod markup;
 mod report;
 pub mod rows;
+pub mod schema;
 mod style;
 pub mod table;
 mod terminal;
 pub mod units;
 
-pub use report::{Part, Report, value};
+pub use report::{Part, Report, SCHEMA, value};
 pub use table::Table;
 
 /// The form in which a report is written.
@@ -37,7 +38,8 @@ pub use table::Table;
 pub enum Form {
     /// For people, in lines of so many characters if that is known.
     Terminal(Option<u16>),
-    /// An array with an object a row, or one object.
+    /// Of an answer one object with the verdict and the rows; otherwise an array with an object a row, or one
+    /// object.
     Json,
     /// A line of names and a line a row.
     Csv,

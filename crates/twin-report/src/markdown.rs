@@ -5,17 +5,23 @@ use crate::report::{Part, Report, Shown};
 /// The report as a document.
 pub(crate) fn write(report: &Report) -> String {
     let title = std::iter::once(format!("# {}", report.title));
-    title.chain(report.parts(Shown::Page).filter_map(text)).collect::<Vec<_>>().join("\n\n") + "\n"
+    let verdict = report.verdict();
+    let verdict = verdict.map(|(lines, about)| format!("{lines}\n\n{about}").trim().to_owned());
+    let parts = report.parts(Shown::Page).filter_map(text);
+    title.chain(verdict).chain(parts).collect::<Vec<_>>().join("\n\n") + "\n"
 }
 
 fn text(part: &Part) -> Option<String> {
     let text = match part {
-        Part::Verdict(lines, about) => [lines.as_str(), about].join("\n\n").trim().to_owned(),
         Part::Heading(None, title) => format!("## {title}"),
         Part::Heading(Some(_), title) => format!("### {title}"),
         Part::Text(lines) | Part::Failure(lines) | Part::Words(lines) => lines.trim().to_owned(),
         Part::Lines(lines) => format!("```\n{}\n```", lines.trim_end()),
         Part::Table(table) if !table.is_empty() => table.markdown(),
+        Part::Folded(title, parts) => {
+            let inner = parts.iter().filter_map(text).collect::<Vec<_>>().join("\n\n");
+            format!("## {title}\n\n{inner}")
+        }
         Part::Table(_) | Part::Names(_) | Part::Charts(_) => String::new(),
     };
     (!text.is_empty()).then_some(text)

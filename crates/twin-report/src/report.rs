@@ -1,8 +1,10 @@
 //! A report: what a command found, once, for every form in which it is written.
 //!
 //! Contract: what people read are parts in order, each for the terminal, for pages or for both. What
-//! programs read are rows, or one object that holds all; without either, the rows of the tables. A report
-//! is a value: it is made of figures, and printing it changes nothing.
+//! programs read are rows, or one object that holds all; without either, the rows of the tables. The report
+//! of a command that measures or compares is an answer, which begins with its verdict in every form, and
+//! has one shape in JSON ([`SCHEMA`]). A report is a value: it is made of figures, and printing it changes
+//! nothing.
 
 use serde::Serialize;
 use serde_json::{Value, json};
@@ -13,8 +15,6 @@ use crate::table::Table;
 /// A part of a report that people read.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Part {
-    /// The answer, a sentence or more a line, and what it was judged by.
-    Verdict(String, String),
     /// A title on a page, in the colour of what it is about.
     Heading(Option<Colour>, String),
     /// A paragraph a line.
@@ -31,6 +31,8 @@ pub enum Part {
     Table(Table),
     /// Charts side by side, drawn.
     Charts(Vec<String>),
+    /// What a page shows on demand, under this title.
+    Folded(String, Vec<Part>),
 }
 
 impl Part {
@@ -72,12 +74,24 @@ pub(crate) enum Shown {
     Page,
 }
 
+/// The name and version of the form that answers have in JSON. The version grows when a name of a
+/// member goes or changes its meaning; new members do not change it.
+pub const SCHEMA: &str = "twinfs-results-1";
+
 /// What a command found.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
     pub(crate) title: String,
+    /// The command whose answer it is; none for lists and states, which answer nothing.
+    command: Option<&'static str>,
+    /// One to three sentences, a line or more, and what they were judged by.
+    verdict: (String, String),
+    /// Why it is not the whole answer.
+    partial: Option<String>,
     parts: Vec<(Shown, Part)>,
     rows: Vec<Value>,
+    /// The rows of JSON where they have more than the others.
+    in_json: Option<Vec<Value>>,
     whole: Option<Value>,
     pub(crate) page: Option<String>,
 }
@@ -86,6 +100,29 @@ impl Report {
     /// An empty report. The title is that of the page.
     pub fn new(title: impl Into<String>) -> Report {
         Report { title: title.into(), ..Report::default() }
+    }
+
+    /// The answer of a command that measures or compares. In every form it begins with its verdict.
+    pub fn answer(command: &'static str, title: impl Into<String>) -> Report {
+        Report { command: Some(command), ..Report::new(title) }
+    }
+
+    /// Sets the verdict, one to three sentences, and what it was judged by.
+    pub fn set_verdict(&mut self, verdict: impl Into<String>, about: impl Into<String>) {
+        self.verdict = (verdict.into(), about.into());
+    }
+
+    /// Says in every form that this is not the whole answer, and why.
+    pub fn mark_partial(&mut self, why: impl Into<String>) {
+        self.partial = Some(why.into());
+    }
+
+    /// The verdict and what it was judged by; none if nothing was judged. What is missing comes first.
+    pub(crate) fn verdict(&self) -> Option<(String, &str)> {
+        let partial = self.partial.as_ref().map(|why| format!("PARTIAL: {why}"));
+        let verdict = (!self.verdict.0.is_empty()).then(|| self.verdict.0.clone());
+        let lines: Vec<String> = partial.into_iter().chain(verdict).collect();
+        (!lines.is_empty()).then(|| (lines.join("\n"), self.verdict.1.as_str()))
     }
 
     /// A report that people read as lines of text, and programs as rows.
@@ -134,7 +171,7 @@ impl Report {
         &mut self.rows
     }
 
-    /// Sets what JSON has in place of an array of the rows.
+    /// Sets what JSON has in place of an array of the rows; of an answer, what it has beside them.
     pub fn set_json<T: Serialize>(&mut self, whole: T) {
         self.whole = Some(value(whole));
     }
@@ -148,11 +185,22 @@ impl Report {
     pub fn change_json(&mut self, change: impl FnMut(&mut Value)) {
         let mut rows = self.rows();
         rows.iter_mut().for_each(change);
-        self.whole = Some(rows.into());
+        self.in_json = Some(rows);
     }
 
-    /// The rows for programs: those that were added, or those of the tables.
+    /// The rows for programs: those that were added, or those of the tables. Where something is missing,
+    /// each says so.
     pub(crate) fn rows(&self) -> Vec<Value> {
+        let mut rows = self.plain_rows();
+        if self.partial.is_some() {
+            rows.iter_mut().filter_map(Value::as_object_mut).for_each(|row| {
+                row.insert("is_partial".into(), true.into());
+            });
+        }
+        rows
+    }
+
+    fn plain_rows(&self) -> Vec<Value> {
         let of_tables = || {
             let tables = self.parts.iter().filter_map(|(_, part)| match part {
                 Part::Table(table) => Some(table.values()),
@@ -163,9 +211,25 @@ impl Report {
         if self.rows.is_empty() && self.whole.is_none() { of_tables() } else { self.rows.clone() }
     }
 
-    /// All for programs that read JSON.
+    /// All for programs that read JSON: of an answer the verdict with the rows, and otherwise the rows.
     pub(crate) fn whole(&self) -> Value {
-        self.whole.clone().unwrap_or_else(|| self.rows().into())
+        let rows = || Value::from(self.in_json.clone().unwrap_or_else(|| self.rows()));
+        let Some(command) = self.command else {
+            return self.whole.clone().unwrap_or_else(rows);
+        };
+        let mut answer = json!({
+            "schema": SCHEMA,
+            "command": command,
+            "title": self.title,
+            "verdict": self.verdict.0,
+            "judged_by": self.verdict.1,
+            "partial": self.partial,
+            "rows": rows(),
+        });
+        if let Some(details) = &self.whole {
+            answer["details"] = details.clone();
+        }
+        answer
     }
 
     /// The parts that are shown there.
@@ -179,4 +243,49 @@ impl Report {
 /// A value for programs. What cannot be serialized says why.
 pub fn value(of: impl Serialize) -> Value {
     serde_json::to_value(of).unwrap_or_else(|error| json!({ "error": error.to_string() }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Form, cells};
+
+    fn answer() -> Report {
+        let mut report = Report::answer("cache", "Waits");
+        report.add(Table::new(["disk"], 1).with([cells!["d0"]]));
+        report.set_verdict("The first waits longest.", "By time.");
+        report
+    }
+
+    #[test]
+    fn an_answer_begins_with_its_verdict_in_every_form_for_people() {
+        let report = answer();
+        assert!(report.write(Form::Terminal(None)).starts_with("The first waits longest.\n"));
+        assert!(report.write(Form::Markdown).starts_with("# Waits\n\nThe first waits longest."));
+        let page = report.write(Form::Html);
+        assert!(page.find("The first").unwrap() < page.find("<table").unwrap(), "{page}");
+    }
+
+    #[test]
+    fn an_answer_is_one_object_with_the_rows_of_the_other_forms() {
+        let mut report = answer();
+        report.change_json(|row| row["more"] = 1.into());
+        let whole = report.whole();
+        assert_eq!(whole["schema"], SCHEMA);
+        assert_eq!(whole["verdict"], "The first waits longest.");
+        assert_eq!(whole["rows"], json!([{ "disk": "d0", "more": 1 }]));
+        assert!(whole["partial"].is_null() && whole.get("details").is_none());
+        assert_eq!(report.write(Form::Csv), "disk\nd0\n");
+    }
+
+    #[test]
+    fn what_is_missing_is_said_in_every_form() {
+        let mut report = answer();
+        report.mark_partial("1 of 3 runs.");
+        let text = report.write(Form::Terminal(None));
+        assert!(text.starts_with("PARTIAL: 1 of 3 runs.\nThe first"), "{text}");
+        assert!(report.write(Form::Html).contains("PARTIAL"));
+        assert_eq!(report.whole()["partial"], "1 of 3 runs.");
+        assert_eq!(report.write(Form::Csv), "disk,is_partial\nd0,true\n");
+    }
 }

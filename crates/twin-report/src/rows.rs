@@ -2,8 +2,8 @@
 //!
 //! Contract: a row is an object with named members. Comma-separated values have a line of names and a
 //! line a row: members of inner objects are named `outer_inner`, pairs of a name and a number
-//! `outer_name`, and other lists are left out, because they do not fit into a line. Both forms have
-//! plain numbers; units are in the names. A member that a row lacks is empty.
+//! `outer_name`, and other lists are left out, because they do not fit into a line. Names of columns have
+//! no spaces. Both forms have plain numbers; units are in the names. A member that a row lacks is empty.
 
 use serde_json::Value;
 
@@ -55,8 +55,8 @@ fn records(
 /// Adds the cells of a value that is called `name`.
 fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, String)>) {
     let inner = |member: &str| match name.is_empty() {
-        true => member.to_owned(),
-        false => format!("{name}_{member}"),
+        true => column(member),
+        false => format!("{name}_{}", column(member)),
     };
     match value {
         Value::Object(members) => {
@@ -73,6 +73,11 @@ fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, String)>) {
         Value::String(text) => cells.push((name.to_owned(), text.clone())),
         Value::Bool(_) | Value::Number(_) => cells.push((name.to_owned(), value.to_string())),
     }
+}
+
+/// A name as a column has it.
+fn column(name: &str) -> String {
+    name.replace([' ', '-'], "_")
 }
 
 /// The parts of a list of a name and a number.
@@ -93,12 +98,12 @@ mod tests {
         let rows = [json!({
             "config": "lfs:cache=8M,disk=\"x\"",
             "latency": { "p50_us": 1.5, "p99_us": 20 },
-            "time_s": [["seek", 0.25], ["bus", 1]],
+            "time_s": [["seek", 0.25], ["head switch", 1]],
             "values": [1, 2],
             "rank": null,
             "same": true,
         })];
-        let expected = "config,latency_p50_us,latency_p99_us,time_s_seek,time_s_bus,rank,same\n\
+        let expected = "config,latency_p50_us,latency_p99_us,time_s_seek,time_s_head_switch,rank,same\n\
                         \"lfs:cache=8M,disk=\"\"x\"\"\",1.5,20,0.25,1,,true\n";
         assert_eq!(csv(&rows, true), expected);
     }

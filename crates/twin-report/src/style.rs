@@ -39,8 +39,11 @@ code{font-size:14px;overflow-wrap:anywhere}\
 .verdict{background:var(--tint);border-left:5px solid var(--blue);border-radius:4px;\
 padding:12px 16px;margin:12px 0;max-width:none;font-size:18px;overflow-wrap:anywhere}\
 .verdict p{max-width:none;margin:0 0 6px}.verdict small{display:block;font-size:14px}\
-.charts{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(100%,380px),1fr));gap:14px;\
+.charts{display:grid;grid-template-columns:repeat(auto-fit,minmax(min(100%,380px),1fr));gap:14px;\
 align-items:start}\
+.wide{grid-column:1/-1}.narrow{display:none}main .wide svg{max-width:none}\
+@media screen and (max-width:700px){.wide{display:none}.narrow{display:block}}\
+details{margin:14px 0}summary{cursor:pointer;font-weight:600;padding:6px 0}\
 main svg{display:block;width:100%;max-width:660px;height:auto;background:var(--card);\
 border:1px solid var(--line);border-radius:6px;box-sizing:border-box}\
 main svg.swatch{display:inline-block;width:26px;height:12px;border:0;background:none;\

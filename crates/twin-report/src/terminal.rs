@@ -6,18 +6,19 @@ use crate::table::Table;
 
 /// The report in lines of at most `width` characters, as far as its tables can be broken.
 pub(crate) fn write(report: &Report, width: Option<u16>) -> String {
+    let verdict = report.verdict().map(|(lines, _)| lines);
     let texts = report.parts(Shown::Terminal).filter_map(|part| text(part, width));
-    texts.collect::<Vec<_>>().join("\n")
+    verdict.into_iter().chain(texts).collect::<Vec<_>>().join("\n")
 }
 
 /// A part as text; nothing for what only pages show.
 fn text(part: &Part, width: Option<u16>) -> Option<String> {
     let text = match part {
-        Part::Verdict(lines, _) | Part::Text(lines) | Part::Failure(lines) => lines.clone(),
+        Part::Text(lines) | Part::Failure(lines) => lines.clone(),
         Part::Lines(lines) => lines.trim_end().to_owned(),
         Part::Words(words) => broken(words, width),
         Part::Table(table) => of_table(table, width),
-        Part::Heading(..) | Part::Names(_) | Part::Charts(_) => String::new(),
+        Part::Heading(..) | Part::Names(_) | Part::Charts(_) | Part::Folded(..) => String::new(),
     };
     (!text.is_empty()).then_some(text)
 }
@@ -30,11 +31,22 @@ fn of_table(table: &Table, width: Option<u16>) -> String {
             None => in_width(header, rows, table.labels, width),
             Some(staying) => {
                 let shown = fitting(header, rows, width).max(staying).min(header.len());
-                in_width(&header[..shown], rows, table.labels, None)
+                let text = in_width(&header[..shown], rows, table.labels, None);
+                match &header[shown..] {
+                    [] => text,
+                    hidden => text + "\n" + &not_shown(hidden, width),
+                }
             }
         },
         _ => String::new(),
     }
+}
+
+/// The names of columns for which there is no room.
+fn not_shown(hidden: &[String], width: Option<u16>) -> String {
+    let words = format!("Not shown in this width: {}.", hidden.join("; "));
+    let lines = broken(&words, width);
+    lines.strip_prefix("  ").map_or(lines.clone(), str::to_owned)
 }
 
 /// Words in lines of at most `width` characters, indented.
@@ -71,8 +83,10 @@ mod tests {
             let text = of_table(&table, Some(width));
             assert!(text.contains("all on disk"), "{width}:\n{text}");
             assert!(widest(&text) <= usize::from(width).max(41), "{width}:\n{text}");
+            assert!(text.contains("written"), "a column is shown or named: {width}:\n{text}");
         }
-        assert!(of_table(&table, None).contains("written"));
+        assert!(of_table(&table, Some(41)).ends_with("in this width: p99; written."));
+        assert!(!of_table(&table, None).contains("Not shown"));
     }
 
     #[test]

@@ -39,7 +39,8 @@ fn a_trace_that_was_cut_off_is_used_up_to_there_and_is_no_success() {
         let said = text(&out.stderr);
         assert_eq!(out.status.code(), Some(1), "{args:?}: {said}");
         assert!(said.contains("cut off"), "{said}");
-        let rows: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        let shown: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        let rows = shown.get("rows").unwrap_or(&shown);
         assert_eq!(rows[0]["ops"].as_u64(), Some(operations(&said)), "{args:?}: {said}");
     }
     let path = file("no-frame.tw", &whole[..300]);
@@ -102,15 +103,18 @@ fn caches_are_compared_with_plain_columns_and_more_for_a_disk() {
     let path = path.to_str().unwrap();
     let shown = cached(&[path, "--objects", "--policies", "lru,arc", "--sizes", "64K,1M"]);
     let lines: Vec<&str> = shown.lines().collect();
-    assert_eq!(lines[0], "policy,size,requests,misses");
+    assert_eq!(lines[0], "policy,size_bytes,requests,misses,miss_share");
     assert!(lines[1].starts_with("lru,65536,3000,") && lines[4].starts_with("arc,1048576,3000,97"));
     assert_eq!(lines.len(), 5, "{shown}");
     // For LRU blocks and objects of one size are the same.
     let of_blocks = cached(&[path, "--policies", "lru", "--frames", "16,256"]);
     assert!(shown.starts_with(&of_blocks), "{shown}{of_blocks}");
     let shown = cached(&[path, "--policies", "clock", "--sizes", "64K", "--disk", "hp97560"]);
-    let columns = "device_reads,device_writes,read_ms,write_ms,device_ms";
-    assert!(shown.starts_with(&format!("policy,size,requests,misses,{columns}\n")), "{shown}");
+    let columns = "device_reads,device_writes,read_ms,write_ms,device_ms,miss_share";
+    assert!(
+        shown.starts_with(&format!("policy,size_bytes,requests,misses,{columns}\n")),
+        "{shown}"
+    );
     let table = text(&twinfs(&["cache", path, "--disk", "ssd-sata"]).stdout);
     assert!(table.contains("misses, %") && table.contains("disk, s"), "{table}");
 }
@@ -129,7 +133,7 @@ fn of_a_damaged_trace_the_cache_tells_the_line_and_uses_the_rest_if_asked() {
     );
     let out = twinfs(&[&args[..], &["--partial"]].concat());
     assert_eq!(out.status.code(), Some(1));
-    assert!(text(&out.stdout).contains("lru,1048576,2,1\n"), "{}", text(&out.stdout));
+    assert!(text(&out.stdout).contains("lru,1048576,2,1,0.5\n"), "{}", text(&out.stdout));
     let letter = file("letter.txt", b"Dear Sir,\nthis is no trace.\n");
     let out = twinfs(&["cache", letter.to_str().unwrap()]);
     assert_eq!(out.status.code(), Some(1));
@@ -217,7 +221,8 @@ fn calls_of_strace_are_converted_and_all_of_them_succeed_again() {
     for trace in [path, to] {
         let out = twinfs(&["compare", "-t", trace, "lfs", "ffs", "--format", "json"]);
         assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
-        let rows: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+        let rows = &answer["rows"];
         assert_eq!((&rows[0]["failed"], &rows[1]["failed"]), (&0.into(), &0.into()));
         assert!(rows[1]["read_bytes"].as_u64() >= Some(65_536), "{rows}");
     }

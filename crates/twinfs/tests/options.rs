@@ -148,7 +148,8 @@ fn a_configuration_that_fails_is_said_to_and_has_no_rank() {
     let out = twinfs(&[&args[..], &["--html", &page]].concat());
     assert_eq!(out.status.code(), Some(1));
     let runs: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    let find = |name: &str| runs.as_array().unwrap().iter().find(|run| run["config"] == name);
+    let find =
+        |name: &str| runs["rows"].as_array().unwrap().iter().find(|run| run["config"] == name);
     let small = find("lfs:size=20M").unwrap();
     assert!(small["failed"].as_u64().unwrap() > 1000 && small["rank"].is_null());
     let mut ranks = ["lfs", "ffs"].map(|name| find(name).unwrap()["rank"].as_u64().unwrap());

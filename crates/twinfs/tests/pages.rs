@@ -106,6 +106,7 @@ fn several_seeds_give_the_median_and_every_run_and_equal_seeds_equal_bytes() {
     let three = seeds("3");
     assert_eq!(three, seeds("3"));
     let runs: serde_json::Value = serde_json::from_str(&three).unwrap();
+    let runs = &runs["rows"];
     let (run, all) = (&runs[0], runs[0]["seeds"].as_array().unwrap());
     assert_eq!(all.len(), 3);
     let times: Vec<f64> = all.iter().map(|run| run["finish_s"].as_f64().unwrap()).collect();
@@ -117,6 +118,7 @@ fn several_seeds_give_the_median_and_every_run_and_equal_seeds_equal_bytes() {
     assert_eq!(run["spreads"][0]["min"].as_f64(), Some(sorted[0]));
     // The first of them is the run of a single seed.
     let one: serde_json::Value = serde_json::from_str(&seeds("1")).unwrap();
+    let one = &one["rows"];
     let mut first = all[0].clone();
     first["rank"] = 1.into();
     first["trusted"] = one[0]["trusted"].clone();

@@ -17,7 +17,8 @@ fn rows(args: &[&str]) -> (Value, String) {
     let out = twinfs(&[args, &["--json"]].concat());
     let said = String::from_utf8(out.stderr).unwrap();
     assert_eq!(out.status.code(), Some(0), "{args:?}: {said}");
-    (serde_json::from_slice(&out.stdout).unwrap(), said)
+    let shown: Value = serde_json::from_slice(&out.stdout).unwrap();
+    (shown.get("rows").unwrap_or(&shown).clone(), said)
 }
 
 /// A count of `convert`.
@@ -94,7 +95,8 @@ fn what_is_left_out_and_assumed_is_told_in_words_and_in_json() {
             assert_eq!(args[0], "volume", "{said}");
             continue;
         }
-        let rows: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let shown: Value = serde_json::from_slice(&out.stdout).unwrap();
+        let rows = shown.get("rows").unwrap_or(&shown);
         let all = rows.as_array().unwrap();
         let reading = all.iter().find_map(|row| row.get("reading"));
         let reading = reading.unwrap_or_else(|| panic!("{args:?}: {rows}"));

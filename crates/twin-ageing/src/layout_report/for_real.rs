@@ -76,15 +76,15 @@ pub fn shortest(times_s: &[f64]) -> Option<f64> {
 /// The report on file systems that were made old for real.
 pub fn old_for_real(rows: &[OldForReal]) -> Report {
     let columns = [
-        "file system",
-        "score, old",
-        "copied",
-        "simulated",
-        "dynamic, old",
-        "copied",
-        "read all, old",
-        "copied",
-        "slow-down",
+        "system",
+        "layout score",
+        "copy layout score",
+        "simulated layout score",
+        "dynamic score",
+        "copy dynamic score",
+        "read",
+        "copy read",
+        "slow down",
         "failed",
     ];
     let score = |value: Option<f64>| Cell::or_dash(value, |value| fixed(value, 4));
@@ -111,10 +111,34 @@ pub fn old_for_real(rows: &[OldForReal]) -> Report {
             row.failed,
         ]
     };
-    let mut report = Report::new("File systems made old");
+    let mut report = Report::answer("age", "File systems made old");
+    report.set_verdict(
+        verdict(rows),
+        "Measure: the time to read all files, of the old one over that of a copy.",
+    );
     report.add(Table::new(columns, 1).with(rows.iter().map(row)));
     report.add_rows(rows);
     report
+}
+
+/// Which file system is slowed down least.
+fn verdict(rows: &[OldForReal]) -> String {
+    let mut all: Vec<(f64, &str)> =
+        rows.iter().filter_map(|row| Some((row.slow_down?, row.system.as_str()))).collect();
+    all.sort_by(|a, b| a.0.total_cmp(&b.0));
+    match &all[..] {
+        [] => "No file system was read both old and as a copy.".into(),
+        [(factor, system)] => {
+            format!(
+                "The old {system} takes {factor:.2} times as long to read as a copy of its files."
+            )
+        }
+        [(least, first), .., (most, last)] => format!(
+            "Of {} file systems {first} suffers least from its age: reading it all takes {least:.2} times as \
+             long as reading a copy. {last} suffers most: {most:.2} times.",
+            all.len()
+        ),
+    }
 }
 
 #[cfg(test)]

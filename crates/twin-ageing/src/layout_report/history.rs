@@ -2,6 +2,7 @@
 //! Seltzer 1994, figures 3 and 5, table 5).
 
 use serde::Serialize;
+use serde_json::json;
 use twin_age::history::{Correlation, correlation};
 use twin_age::{Layout, SizeClass, VolumeMap};
 
@@ -28,6 +29,7 @@ pub struct Day {
     /// Regular files.
     pub files: u64,
     /// The share of space in use, where it is known.
+    #[serde(rename = "used_share")]
     pub used: Option<f64>,
     /// The score of each size: the most blocks, and the score.
     pub by_blocks: Vec<(String, f64)>,
@@ -118,15 +120,36 @@ fn relations(report: &HistoryReport) -> String {
 impl HistoryReport {
     /// The report: score over time, score by size at the first, middle and last day, and all snapshots.
     pub fn report(&self, title: &str) -> Report {
-        let mut report = Report::new(title);
-        report.on_page(Part::Verdict(relations(self), String::new()));
+        let mut report = Report::answer("layout", title);
+        report.set_verdict(
+            self.verdict(),
+            "Linear relations of the layout score with age and with use.",
+        );
         report.on_page(vec![self.over_time(), self.by_size()]);
         report.on_page(Part::heading("All snapshots"));
         report.add(self.table());
-        report.on_terminal(relations(self));
-        report.set_json(self);
+        report.add(relations(self));
+        report.set_json(json!({
+            "layout_score": self.layout_score,
+            "age": self.age,
+            "use_of_space": self.use_of_space,
+        }));
         report.add_rows(&self.days);
         report
+    }
+
+    /// What became of the score.
+    fn verdict(&self) -> String {
+        let known = || self.days.iter().filter_map(|day| Some((self.age(day), day.layout_score?)));
+        match (known().next(), known().next_back()) {
+            (Some((from, before)), Some((to, after))) if from < to => format!(
+                "The layout score went from {before:.3} to {after:.3} in {:.0} days, over {} snapshots.",
+                to - from,
+                self.days.len()
+            ),
+            (Some((_, score)), _) => format!("The layout score is {score:.3}, at one moment."),
+            (None, _) => "No snapshot has a layout score.".into(),
+        }
     }
 
     /// Days from the first snapshot to this.
@@ -146,7 +169,7 @@ impl HistoryReport {
                 score(day.dynamic_score),
             ]
         };
-        let columns = ["snapshot", "day", "files", "in use", "score", "dynamic"];
+        let columns = ["snapshot", "day", "files", "used", "layout score", "dynamic score"];
         Table::new(columns, 1).with(self.days.iter().map(row))
     }
 

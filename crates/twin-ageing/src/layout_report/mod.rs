@@ -39,6 +39,7 @@ pub struct LayoutReport {
     /// The size of a block in bytes.
     pub block_bytes: u32,
     /// The share of space that is in use, where it is known.
+    #[serde(rename = "used_share")]
     pub used: Option<f64>,
     /// The free space, where it is known.
     pub free: Option<FreeRow>,
@@ -111,6 +112,7 @@ pub struct FileRow {
     /// The path, where names are known.
     pub path: Option<String>,
     /// Bytes.
+    #[serde(rename = "size_bytes")]
     pub size: u64,
     /// Blocks.
     pub blocks: u64,

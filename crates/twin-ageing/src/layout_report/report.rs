@@ -17,8 +17,8 @@ impl LayoutReport {
     /// The report on the volume that it was made from. As comma-separated values it has a row for each
     /// file or directory if these were asked for, and one for each size of file otherwise.
     pub fn report(&self, volume: &VolumeMap) -> Report {
-        let mut report = Report::new(format!("Layout of {}", self.source));
-        report.add(Part::Verdict(headline(self), SCORES.into()));
+        let mut report = Report::answer("layout", format!("Layout of {}", self.source));
+        report.set_verdict(headline(self), SCORES);
         let free = self.free.as_ref();
         let mut drawings = vec![by_size(self)];
         drawings.extend(free.map(|free| free_charts(&self.source, free)).into_iter().flatten());
@@ -27,7 +27,7 @@ impl LayoutReport {
         report.on_page(Part::heading("All figures"));
         report.add(classes(&self.classes));
         match free {
-            None => report.add("Free space: not told by this file system, or not to this user"),
+            None => report.add("Free space: not known. Of a directory --free reads it, as root, if the file system tells."),
             Some(free) => {
                 report.add(free_words(free));
                 report.add(runs(free));
@@ -52,21 +52,34 @@ const SCORES: &str = "The layout score is the share of blocks that begin where t
     ends (Smith and Seltzer 1994). The dynamic score is that of a reader of all files in the order of \
     the directories.";
 
-/// What the volume is, in two lines.
+/// How its files lie, and what the volume is.
 fn headline(report: &LayoutReport) -> String {
     let used = report.used.map_or(String::new(), |used| format!(", {:.1}% in use", used * 100.0));
     format!(
-        "{}: {}, {} files of {} in {} directories{used}\nLayout score {} ({} with fragments left \
-         out), dynamic score {}",
+        "Layout score {} ({} with fragments left out), dynamic score {}: {}.\n{}: {}, {} files of {} in {} \
+         directories{used}.",
+        score(report.layout_score).text,
+        score(report.layout_score_without_fragments).text,
+        score(report.dynamic_score).text,
+        in_words(report.layout_score),
         report.source,
         report.system,
         report.files,
         mib(report.file_bytes),
         report.directories,
-        score(report.layout_score).text,
-        score(report.layout_score_without_fragments).text,
-        score(report.dynamic_score).text,
     )
+}
+
+/// What a layout score says.
+fn in_words(score: Option<f64>) -> String {
+    match score {
+        None => "no file has more than one block".into(),
+        Some(score) if score >= 1.0 => "every file lies in one piece".into(),
+        Some(score) => format!(
+            "of 1,000 blocks that could follow the block before in their file {:.0} do not",
+            1000.0 * (1.0 - score)
+        ),
+    }
 }
 
 fn classes(all: &[ClassRow]) -> Table {
@@ -76,7 +89,8 @@ fn classes(all: &[ClassRow]) -> Table {
         let (all, without) = (class.layout_score, class.layout_score_without_fragments);
         cells![blocks, class.files, score(all), score(without)]
     };
-    Table::new(["blocks", "files", "score", "without fragments"], 1).with(all.iter().map(row))
+    let columns = ["blocks", "files", "layout score", "layout score without fragments"];
+    Table::new(columns, 1).with(all.iter().map(row))
 }
 
 /// Files or directories.
@@ -85,7 +99,8 @@ fn files(title: &str, all: &[FileRow]) -> Table {
         let name = file.path.clone().unwrap_or_else(|| format!("inode {}", file.ino));
         cells![name, file.size, file.blocks, file.runs, score(file.layout_score)]
     };
-    Table::new([title, "bytes", "blocks", "runs", "score"], 1).with(all.iter().map(row))
+    Table::new([title, "size, bytes", "blocks", "runs", "layout score"], 1)
+        .with(all.iter().map(row))
 }
 
 fn free_words(free: &FreeRow) -> String {
@@ -112,7 +127,7 @@ fn runs(free: &FreeRow) -> Table {
         blocks => format!("{} to {} blocks", blocks, blocks * 2 - 1),
     };
     let row = |run: &RunRow| cells![name(run.blocks), run.runs, run.bytes];
-    Table::new(["free runs of", "runs", "bytes"], 1).with(free.run_classes.iter().map(row))
+    Table::new(["free runs of", "runs", "size, bytes"], 1).with(free.run_classes.iter().map(row))
 }
 
 /// Where the free space is, and in runs of which lengths.

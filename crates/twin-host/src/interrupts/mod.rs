@@ -105,8 +105,10 @@ impl Interrupts {
         let _undoing = locked(&self.0.undoing);
         if !is_idle {
             kill_children();
-            // What was made last goes first.
-            for how in locked(&self.0.undo).1.values().rev() {
+            // What was made last goes first. What undoes may end what it was for, and with that its own place
+            // here, so nothing is held meanwhile.
+            let last = || locked(&self.0.undo).1.pop_last();
+            while let Some((_, how)) = last() {
                 how();
             }
         }

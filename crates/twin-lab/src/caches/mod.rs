@@ -50,6 +50,7 @@ pub struct Row {
     /// The policy.
     pub policy: &'static str,
     /// The size of the cache in bytes.
+    #[serde(rename = "size_bytes")]
     pub size: u64,
     /// The number of accesses.
     pub requests: u64,

@@ -3,7 +3,7 @@
 use super::{Row, Study};
 use twin_report::draw::{self, Chart, Line, nth};
 use twin_report::table::{Cell, fixed};
-use twin_report::{Part, Report, Table, cells};
+use twin_report::{Part, Report, Table, cells, value};
 
 /// The rows of each policy, in their order.
 fn by_policy(rows: &[Row]) -> Vec<&[Row]> {
@@ -17,7 +17,8 @@ fn is_offline(study: &Study<'_>, name: &str) -> bool {
 
 /// The report on the rows of a study; `title` names the trace.
 pub fn report(title: &str, study: &Study<'_>, rows: &[Row]) -> Report {
-    let mut report = Report::new(format!("Caches for {title}"));
+    let mut report = Report::answer("cache", format!("Caches for {title}"));
+    report.set_verdict(verdict(study, rows), MEASURE);
     report.add(format!(
         "{} accesses to {} different {}, {} bytes",
         study.accesses.len(),
@@ -25,51 +26,99 @@ pub fn report(title: &str, study: &Study<'_>, rows: &[Row]) -> Report {
         if study.accesses.sizes.is_some() { "objects" } else { "blocks of a file or device" },
         study.accesses.footprint_bytes()
     ));
-    if let Some(verdict) = verdict(study, rows) {
-        report.add(Part::Verdict(verdict, String::new()));
-    }
     let misses = |row: &Row| Some(100.0 * row.miss_ratio());
     let seconds = |row: &Row| row.device.as_ref().map(|device| device.device_ms / 1e3);
     let has_disk = rows.iter().any(|row| row.device.is_some());
-    let mut drawings = vec![curves(study, rows, "misses, % of accesses", &misses)];
-    drawings.extend(has_disk.then(|| curves(study, rows, "time of the disk, s", &seconds)));
-    report.on_page(drawings);
-    report.on_terminal(grid(rows, "misses, %", &misses));
+    let order = order(study, rows);
+    let mut measures: Vec<Measure<'_>> =
+        vec![("Misses by size of the cache", "misses, % of accesses", "misses, %", &misses)];
     if has_disk {
-        report.on_terminal(grid(rows, "disk, s", &seconds));
+        measures.push(("Time of the disk", "time of the disk, s", "disk, s", &seconds));
     }
-    report.section("All figures", [figures(rows, has_disk).into()]);
-    report.add_rows(rows);
+    let chosen = &order[..order.len().min(CURVES)];
+    for (title, label, heading, value) in &measures {
+        report.on_page(vec![curves(study, rows, chosen, (title, label), value)]);
+        report.add(grid(rows, heading, value));
+    }
+    if order.len() > CURVES {
+        let all = measures.iter();
+        let all =
+            all.map(|(title, label, _, value)| curves(study, rows, &order, (title, label), value));
+        let title = format!("Curves of all {} policies", order.len());
+        report.on_page(Part::Folded(title, vec![all.collect::<Vec<_>>().into()]));
+    }
+    report.on_page(Part::Folded("All figures".into(), vec![figures(rows, has_disk).into()]));
+    report.add_rows(rows.iter().map(|row| {
+        let mut object = value(row);
+        object["miss_share"] = row.miss_ratio().into();
+        object
+    }));
     report
 }
 
-/// A line for each policy over the size of the cache.
-fn curves(
-    study: &Study<'_>,
-    rows: &[Row],
-    label: &str,
-    value: &dyn Fn(&Row) -> Option<f64>,
-) -> String {
-    let line = |(number, rows): (usize, &[Row])| Line {
-        name: rows[0].policy.to_owned(),
-        colour: nth(number),
-        paper: is_offline(study, rows[0].policy),
-        points: rows
-            .iter()
-            .filter_map(|row| Some((row.size as f64 / 1024.0, value(row)?)))
-            .collect(),
-    };
-    let lines: Vec<Line> = by_policy(rows).into_iter().enumerate().map(line).collect();
-    let chart = Chart { title: label, y_label: label, log_y: false, marks: &[] };
-    draw::lines(&chart, &lines, "size of the cache")
+/// A figure of rows: the title of its chart, the label of its axis, the heading of its table, and its value.
+type Measure<'a> = (&'a str, &'a str, &'a str, &'a dyn Fn(&Row) -> Option<f64>);
+
+/// The most curves of a chart that can be told apart.
+const CURVES: usize = 7;
+
+/// The policies in the order in which they are worth a look: the optimum, the first one as what others are held
+/// against, then the others with the fewest misses at the size in the middle first.
+fn order(study: &Study<'_>, rows: &[Row]) -> Vec<&'static str> {
+    let size = middle(rows);
+    let mut all: Vec<(u8, u64, &'static str)> = Vec::new();
+    for (nth, of_policy) in by_policy(rows).into_iter().enumerate() {
+        let policy = of_policy[0].policy;
+        let misses =
+            of_policy.iter().find(|row| Some(row.size) == size).map_or(0, |row| row.misses);
+        let class = if is_offline(study, policy) || nth == 0 { 0 } else { 1 };
+        all.push((class, misses, policy));
+    }
+    all.sort_by_key(|(class, misses, _)| (*class, *misses));
+    all.into_iter().map(|(.., policy)| policy).collect()
 }
 
-/// Which policy misses the least with the size in the middle.
-fn verdict(study: &Study<'_>, rows: &[Row]) -> Option<String> {
+/// The size in the middle.
+fn middle(rows: &[Row]) -> Option<u64> {
     let mut sizes: Vec<u64> = rows.iter().map(|row| row.size).collect();
     sizes.sort_unstable();
     sizes.dedup();
-    let size = *sizes.get(sizes.len() / 2)?;
+    sizes.get(sizes.len() / 2).copied()
+}
+
+/// A line for each of these policies over the size of the cache. A policy has one colour on the page.
+fn curves(
+    study: &Study<'_>,
+    rows: &[Row],
+    policies: &[&str],
+    (title, label): (&str, &str),
+    value: &dyn Fn(&Row) -> Option<f64>,
+) -> String {
+    let line = |(number, policy): (usize, &&str)| Line {
+        name: (*policy).to_owned(),
+        colour: nth(number),
+        paper: is_offline(study, policy),
+        points: rows
+            .iter()
+            .filter(|row| row.policy == *policy)
+            .filter_map(|row| Some((row.size as f64 / 1024.0, value(row)?)))
+            .collect(),
+    };
+    let lines: Vec<Line> = policies.iter().enumerate().map(line).collect();
+    let chart = Chart { title, y_label: label, log_y: false, marks: &[] };
+    draw::whole_lines(&chart, &lines, "size of the cache, bytes (K, M)")
+}
+
+const MEASURE: &str = "Measure: accesses that do not find their block or object, with the size in the middle; \
+    smaller is better.";
+
+/// Which policy misses the least with the size in the middle.
+fn verdict(study: &Study<'_>, rows: &[Row]) -> String {
+    compared(study, rows).unwrap_or_else(|| "No policy was simulated that knows no future.".into())
+}
+
+fn compared(study: &Study<'_>, rows: &[Row]) -> Option<String> {
+    let size = middle(rows)?;
     let (optimum, mut online): (Vec<&Row>, Vec<&Row>) =
         rows.iter().filter(|row| row.size == size).partition(|row| is_offline(study, row.policy));
     online.sort_by_key(|row| row.misses);
@@ -117,11 +166,12 @@ fn grid(rows: &[Row], title: &str, value: &dyn Fn(&Row) -> Option<f64>) -> Table
 
 /// All figures, a row for each policy and size.
 fn figures(rows: &[Row], has_disk: bool) -> Table {
-    let of_disk = ["disk reads", "disk writes", "reads, ms", "writes, ms"];
-    let columns = ["policy", "size", "requests", "misses", "misses, %"].into_iter();
+    let of_disk = ["device reads", "device writes", "read, ms", "write, ms"];
+    let columns = ["policy", "size", "requests", "misses", "miss share"].into_iter();
     let row = |row: &Row| {
-        let percent = fixed(100.0 * row.miss_ratio(), 2);
-        let mut cells = cells![row.policy, bytes(row.size), row.requests, row.misses, percent];
+        let share = format!("{:.2}%", 100.0 * row.miss_ratio());
+        let share = Cell::new(row.miss_ratio(), "share", share);
+        let mut cells = cells![row.policy, bytes(row.size), row.requests, row.misses, share];
         if let Some(device) = &row.device {
             cells.extend(cells![device.device_reads, device.device_writes]);
             cells.extend([fixed(device.read_ms, 1), fixed(device.write_ms, 1)]);

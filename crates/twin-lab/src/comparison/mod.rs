@@ -70,7 +70,7 @@ impl Comparison<'_> {
             .zip(self.runs)
             .map(|((number, label), (_, run))| Shown { run, label, colour: nth(number) })
             .collect();
-        let mut report = Report::new(self.title);
+        let mut report = Report::answer("compare", self.title);
         self.answer(&mut report, &figures);
         report.on_page(vec![
             charts::measure(self.measure, &shown),
@@ -123,10 +123,7 @@ impl Comparison<'_> {
         };
         let about = self.measure.about;
         let about = format!("Measure: {}, {about}; smaller is better.", self.measure.name);
-        report.on_page(Part::Verdict(verdict, about));
-        if let Some(verdict) = self.verdict {
-            report.on_terminal(verdict);
-        }
+        report.set_verdict(verdict, about);
         if let Some(line) = self.all_configurations() {
             report.add(line);
         }

@@ -119,17 +119,33 @@ pub fn frontier(
     study: Study<'_>,
     threads: usize,
 ) -> Vec<Result<FrontierPoint, SimulateError>> {
-    let at_choice = |at: usize| point(run, choices[at], study);
-    let mut points = side_by_side(choices.len(), threads, &at_choice, &|_, _| {});
-    mark(&mut points);
+    let mut points = frontier_of(run, choices, study, threads, &|_, _| {});
+    mark(points.iter_mut().flatten());
     points
 }
 
-/// Marks the points that are on the frontier.
-fn mark(points: &mut [Result<FrontierPoint, SimulateError>]) {
+/// The same without marks; tells of each point when it has ended, from any thread.
+pub fn frontier_of(
+    run: &Run,
+    choices: &[FlushChoice],
+    study: Study<'_>,
+    threads: usize,
+    ended: &(dyn Fn(FlushChoice, &FrontierPoint) + Sync),
+) -> Vec<Result<FrontierPoint, SimulateError>> {
+    let at_choice = |at: usize| {
+        let point = point(run, choices[at], study)?;
+        ended(choices[at], &point);
+        Ok(point)
+    };
+    side_by_side(choices.len(), threads, &at_choice, &|_, _| {})
+}
+
+/// Marks the points of one workload that are on the frontier.
+pub fn mark<'a>(points: impl Iterator<Item = &'a mut FrontierPoint>) {
+    let mut points: Vec<&mut FrontierPoint> = points.collect();
     let both = |p: &FrontierPoint| (p.memory_survives, p.lost_mean_bytes, p.written_bytes);
-    let all: Vec<(bool, f64, u64)> = points.iter().flatten().map(both).collect();
-    for point in points.iter_mut().flatten() {
+    let all: Vec<(bool, f64, u64)> = points.iter().map(|point| both(point)).collect();
+    for point in &mut points {
         let (memory, lost, written) = both(point);
         let better = |other: &(bool, f64, u64)| {
             let is_like = other.0 == memory && *other != (memory, lost, written);

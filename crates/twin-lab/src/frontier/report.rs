@@ -3,7 +3,8 @@
 use super::FrontierPoint;
 use twin_report::draw::{self, Chart, GREY, Line, nth};
 use twin_report::table::{Cell, figure};
-use twin_report::{Part, Report, Table, cells};
+use twin_report::units;
+use twin_report::{Report, Table, cells};
 
 const MIB: f64 = (1 << 20) as f64;
 
@@ -15,7 +16,9 @@ pub fn report(points: &[FrontierPoint]) -> Report {
             workloads.push(&point.workload);
         }
     }
-    let mut report = Report::new("What flush policies lose, and what they write");
+    let title = "What flush policies lose, and what they write";
+    let mut report = Report::answer("frontier", title);
+    report.set_verdict(verdict(&workloads, points), MEASURE);
     report.on_page(
         "Each dot is a run under one flush policy with one age limit: bytes that clients had \
          written and recovery did not give back, on average over power failures at instants of the \
@@ -24,10 +27,69 @@ pub fn report(points: &[FrontierPoint]) -> Report {
          that survives a power failure.",
     );
     report.on_page(workloads.iter().map(|name| picture(name, points)).collect::<Vec<_>>());
-    report.on_page(Part::heading("All figures"));
     report.add(table(points));
     report.add_rows(points);
     report
+}
+
+const MEASURE: &str = "Measures: bytes that a power failure loses, on average, and bytes written to the device; \
+    smaller is better.";
+
+/// The most workloads that have a sentence of their own.
+const SENTENCES: usize = 2;
+
+/// For each workload the ends of its frontier, and how many choices are on it.
+fn verdict(workloads: &[&str], points: &[FrontierPoint]) -> String {
+    let mut lines: Vec<String> =
+        workloads.iter().take(SENTENCES).map(|of| ends(of, points)).collect();
+    match workloads.len().saturating_sub(SENTENCES) {
+        0 => {}
+        1 => lines.push("The table has one workload more.".into()),
+        more => lines.push(format!("The table has {more} workloads more.")),
+    }
+    if lines.is_empty() {
+        lines.push("No run came to its end.".into());
+    }
+    lines.join("\n")
+}
+
+/// A choice in words: `delayed at 30 s`.
+fn choice(point: &FrontierPoint) -> String {
+    point.age_s.map_or(point.flush.to_owned(), |age| format!("{} at {age} s", point.flush))
+}
+
+/// The choices of a workload that write and lose the least.
+fn ends(workload: &str, points: &[FrontierPoint]) -> String {
+    let all: Vec<&FrontierPoint> = points.iter().filter(|p| p.workload == workload).collect();
+    let own: Vec<&&FrontierPoint> =
+        all.iter().filter(|p| p.on_frontier && !p.memory_survives).collect();
+    let costs = |p: &FrontierPoint| {
+        let [lost, written] =
+            [p.lost_mean_bytes, p.written_bytes as f64].map(|b| units::figure(b / MIB));
+        (lost, written)
+    };
+    let writes = own.iter().min_by(|a, b| a.written_bytes.cmp(&b.written_bytes));
+    let loses = own.iter().min_by(|a, b| a.lost_mean_bytes.total_cmp(&b.lost_mean_bytes));
+    let (Some(writes), Some(loses)) = (writes, loses) else {
+        return format!("{workload}: no choice does without memory that survives a power failure.");
+    };
+    let (lost, written) = costs(writes);
+    let first = choice(writes);
+    if writes == loses {
+        return format!(
+            "{workload}: {first} loses the least, {lost} MiB, and writes the least, {written} MiB: of {} \
+             choices no other beats it in either.",
+            all.len()
+        );
+    }
+    let (least_lost, its_written) = costs(loses);
+    format!(
+        "{workload}: {} loses the least, {least_lost} MiB, and writes {its_written} MiB; {first} writes the \
+         least, {written} MiB, and loses {lost} MiB. Of {} choices {} are beaten by no other in both.",
+        choice(loses),
+        all.len(),
+        own.len()
+    )
 }
 
 /// Losses over bytes written, a line for each policy, and the frontier.
@@ -59,23 +121,23 @@ fn picture(workload: &str, points: &[FrontierPoint]) -> String {
             of_it().filter(|p| p.on_frontier && !p.memory_survives).map(place).collect(),
         ),
     });
-    let chart = Chart { title: workload, y_label: "MiB lost", log_y: false, marks: &[] };
-    draw::over_time(&chart, &lines, "MiB written")
+    let chart = Chart { title: workload, y_label: "MiB lost, mean", log_y: false, marks: &[] };
+    draw::fitted(&chart, &lines, "MiB written")
 }
 
 /// A row for each point: bytes lost on average and at worst, bytes written, the device's time, latencies.
 fn table(points: &[FrontierPoint]) -> Table {
     let columns = [
         "workload",
-        "policy",
-        "age s",
-        "MiB lost",
-        "worst",
-        "MiB written",
-        "device s",
-        "p50 us",
-        "p99 us",
-        "frontier",
+        "flush",
+        "age, s",
+        "lost mean, MiB",
+        "lost worst, MiB",
+        "written, MiB",
+        "device, s",
+        "p50, us",
+        "p99, us",
+        "on frontier",
     ];
     let row = |p: &FrontierPoint| {
         cells![

@@ -42,24 +42,22 @@ fn the_power_failures_do_not_change_the_run() {
 
 #[test]
 fn a_point_that_another_beats_in_both_is_not_on_the_frontier() {
-    let with = |memory_survives, lost: f64, written| {
-        Ok(FrontierPoint {
-            memory_survives,
-            workload: "w".into(),
-            config: "c".into(),
-            flush: "p",
-            age_s: None,
-            instants: 1,
-            lost_mean_bytes: lost,
-            lost_worst_bytes: 0,
-            written_bytes: written,
-            device_s: 0.0,
-            finish_s: 0.0,
-            p50_us: 0.0,
-            p99_us: 0.0,
-            failed: 0,
-            on_frontier: false,
-        })
+    let with = |memory_survives, lost: f64, written| FrontierPoint {
+        memory_survives,
+        workload: "w".into(),
+        config: "c".into(),
+        flush: "p",
+        age_s: None,
+        instants: 1,
+        lost_mean_bytes: lost,
+        lost_worst_bytes: 0,
+        written_bytes: written,
+        device_s: 0.0,
+        finish_s: 0.0,
+        p50_us: 0.0,
+        p99_us: 0.0,
+        failed: 0,
+        on_frontier: false,
     };
     let point = |lost, written| with(false, lost, written);
     let mut points = [
@@ -70,7 +68,7 @@ fn a_point_that_another_beats_in_both_is_not_on_the_frontier() {
         point(5.0, 7),
         point(5.0, 5),
     ];
-    mark(&mut points);
-    let on: Vec<bool> = points.iter().flatten().map(|p| p.on_frontier).collect();
+    mark(points.iter_mut());
+    let on: Vec<bool> = points.iter().map(|p| p.on_frontier).collect();
     assert_eq!(on, [true, true, true, false, false, true]);
 }

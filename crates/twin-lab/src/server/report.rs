@@ -15,12 +15,12 @@ use twin_report::{Part, Report, Table, cells, value};
 /// The report. `title` names the server; with `details` the terminal shows what was assumed, what
 /// generated clients were held against and what observers have seen in each interval.
 pub fn report(title: &str, server: &ServerFile, figures: &ServerFigures, details: bool) -> Report {
-    let mut report = Report::new(title);
+    let mut report = Report::answer("compare", title);
+    report.set_verdict(whole(figures), server.about.clone());
     let about = server.about.trim_end_matches('.');
     if !about.is_empty() {
         report.on_terminal(format!("{about}."));
     }
-    report.add(Part::Verdict(whole(figures), server.about.clone()));
     if let Some(first) = figures.fits.first() {
         report.add(format!(
             "Generated clients stand in for {}, which are not used here: {}.",
@@ -68,7 +68,7 @@ fn add_rows(report: &mut Report, title: &str, server: &ServerFile, figures: &Ser
     whole["server"] = title.into();
     whole["about"] = server.about.as_str().into();
     whole["assumed"] = json!(server.assumed);
-    report.set_json([whole]);
+    report.set_json(whole);
     let part = |part: &str, mut row: Value| {
         row["part"] = part.into();
         row

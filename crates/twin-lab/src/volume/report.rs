@@ -81,8 +81,9 @@ impl<'a> Found<'a> {
 /// The report on these rows.
 pub fn report(rows: &[Row]) -> Report {
     let found = Found::of(rows);
-    let mut report = Report::new("Cleaning a log: write amplification");
-    report.on_page(verdict(&found));
+    let mut report = Report::answer("volume", "Cleaning a log: write amplification");
+    let (answer, measure) = verdict(&found);
+    report.set_verdict(answer, measure);
     report.on_page(
         "Write amplification: all blocks written over those that users wrote. A pair of names is a \
          placement and a victim policy. With several seeds a bar is the median, and its line reaches from \
@@ -132,7 +133,8 @@ pub fn gaps(rows: &[Row]) -> String {
     table.markdown()
 }
 
-fn verdict(found: &Found<'_>) -> Part {
+/// Which policies write the least, and what that is measured by.
+fn verdict(found: &Found<'_>) -> (String, String) {
     let mut means: Vec<(String, f64)> =
         found.pairs.iter().filter_map(|pair| Some((pair.name(), pair.mean()?))).collect();
     means.sort_by(|a, b| a.1.total_cmp(&b.1));
@@ -141,13 +143,19 @@ fn verdict(found: &Found<'_>) -> Part {
         _ => ", geometric mean over the workloads",
     };
     let text = match &means[..] {
-        [] => String::new(),
-        [(name, mean)] => format!("{name}: {mean:.3}."),
+        [] => "No pair of policies ran all workloads, so none is the best of all.".into(),
+        [(name, mean)] => {
+            format!(
+                "{name} writes {mean:.3} times what users write. There is no other pair to compare."
+            )
+        }
         [(first, least), (second, next), ..] => {
-            format!("{first} writes the least: {least:.3}. Next is {second} with {next:.3}.")
+            format!(
+                "{first} writes the least: {least:.3} times what users write. Next is {second} with {next:.3}."
+            )
         }
     };
-    Part::Verdict(text, format!("Measure: write amplification{over}; smaller is better."))
+    (text, format!("Measure: write amplification{over}; smaller is better."))
 }
 
 /// The bars of a workload, the least write amplification first.
@@ -217,7 +225,9 @@ mod tests {
             row("zipf:exponent=1", 1.0, "twin", 1, 1.2),
         ];
         let page = report(&rows).write(Form::Html);
-        assert!(page.contains("twin, v writes the least: 1.342. Next is none, v with 1.871."));
+        assert!(page.contains(
+            "twin, v writes the least: 1.342 times what users write. Next is none, v with 1.871."
+        ));
         assert_eq!(page.matches("<svg").count(), 3, "a curve and two workloads");
         assert!(page.contains("2.500 (2.000 to 3.000)") && !page.contains("NaN"));
         assert!(!page.contains("<script") && !page.contains("http"));

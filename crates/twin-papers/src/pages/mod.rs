@@ -10,4 +10,5 @@ mod summary;
 
 pub use html::html;
 pub(crate) use html::page_needs;
-pub use report::{json, text};
+pub use present::by_phase;
+pub use report::{json, rows, text, verdict};

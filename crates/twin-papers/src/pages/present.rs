@@ -266,6 +266,27 @@ fn short(target: &str) -> &str {
     target.rsplit('/').find(|part| !part.is_empty()).unwrap_or(target)
 }
 
+/// Rows of a phase and a target each as rows of a phase, with its targets.
+pub fn by_phase(rows: &serde_json::Value) -> serde_json::Value {
+    let mut all: Vec<serde_json::Value> = Vec::new();
+    for row in rows.as_array().into_iter().flatten() {
+        let is_same = |last: &serde_json::Value| {
+            ["bench", "phase", "unit"].iter().all(|key| last[key] == row[key])
+        };
+        if !all.last().is_some_and(is_same) {
+            let (bench, phase, unit) = (&row["bench"], &row["phase"], &row["unit"]);
+            all.push(
+                serde_json::json!({ "bench": bench, "phase": phase, "unit": unit, "targets": [] }),
+            );
+        }
+        let target = serde_json::json!({ "target": row["target"], "median": row["median_per_s"] });
+        if let Some(targets) = all.last_mut().and_then(|last| last["targets"].as_array_mut()) {
+            targets.push(target);
+        }
+    }
+    all.into()
+}
+
 /// Results on real directories, from `twinfs bench --json`. If one target's name contains `lfs` and
 /// another's `ffs`, their ratio is shown too.
 pub(crate) fn measured(rows: &serde_json::Value) -> String {
@@ -329,6 +350,22 @@ mod tests {
         let page = measured(&rows);
         assert!(page.contains("LFS over FFS") && page.contains("<td>1.50</td>"), "{page}");
         assert!(!page.contains("device"), "{page}");
+    }
+
+    #[test]
+    fn rows_of_a_target_each_become_rows_of_a_phase() {
+        let row = |phase: &str, target: &str, median: f64| {
+            serde_json::json!({"bench": "small", "phase": phase, "unit": "files/s", "target": target,
+                "median_per_s": median})
+        };
+        let rows = [row("create", "a", 1.0), row("create", "b", 2.0), row("read", "a", 3.0)];
+        let expected = serde_json::json!([
+            {"bench": "small", "phase": "create", "unit": "files/s",
+             "targets": [{"target": "a", "median": 1.0}, {"target": "b", "median": 2.0}]},
+            {"bench": "small", "phase": "read", "unit": "files/s",
+             "targets": [{"target": "a", "median": 3.0}]},
+        ]);
+        assert_eq!(by_phase(&serde_json::json!(rows)), expected);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::claim::Judged;
 use crate::tally::tally;
+use twin_report::units::list;
 
 /// The claims and their results, for the terminal: a check's kind and source, our value beside the
 /// paper's with its tolerance or bound, and the tally of each paper.
@@ -35,8 +36,50 @@ fn tallies(judged: &[Judged]) -> String {
     out
 }
 
+/// How many statements hold, in one to three sentences.
+pub fn verdict(judged: &[Judged]) -> String {
+    let tallies = tally(judged);
+    let counted: Vec<_> = tallies.iter().filter(|tally| tally.all > 0).collect();
+    let (held, all) =
+        counted.iter().fold((0, 0), |sum, tally| (sum.0 + tally.held, sum.1 + tally.all));
+    let papers = match counted.len() {
+        0 => return "Of what ran nothing is an independent statement.".into(),
+        1 => format!("of {}", counted[0].paper.title()),
+        papers => format!("of {papers} papers"),
+    };
+    let fail: Vec<String> = judged
+        .iter()
+        .filter(|one| one.checks.iter().any(|check| check.kind.counts() && !check.holds()))
+        .map(|one| one.claim.id.to_owned())
+        .collect();
+    let rest = match &fail[..] {
+        [] => String::new(),
+        few @ ([_] | [_, _] | [_, _, _]) => format!(" Some do not in {}.", list(few)),
+        many => format!(" Some do not in {} claims.", many.len()),
+    };
+    format!("{held} of {all} independent statements {papers} hold here.{rest}")
+}
+
 /// The results as JSON: the tallies and the checks.
 pub fn json(judged: &[Judged]) -> serde_json::Value {
+    let tallies = tally(judged);
+    let tallies: Vec<_> = tallies
+        .iter()
+        .map(|tally| {
+            serde_json::json!({
+                "paper": tally.paper.short(),
+                "line": tally.line(),
+                "held": tally.held,
+                "all": tally.all,
+                "free_numbers": tally.paper.free_numbers(),
+            })
+        })
+        .collect();
+    serde_json::json!({ "tallies": tallies })
+}
+
+/// The checks, a row each.
+pub fn rows(judged: &[Judged]) -> Vec<serde_json::Value> {
     let checks = judged.iter().flat_map(|Judged { claim, checks }| {
         checks.iter().map(move |check| {
             serde_json::json!({
@@ -54,19 +97,5 @@ pub fn json(judged: &[Judged]) -> serde_json::Value {
             })
         })
     });
-    let checks: Vec<_> = checks.collect();
-    let tallies = tally(judged);
-    let tallies: Vec<_> = tallies
-        .iter()
-        .map(|tally| {
-            serde_json::json!({
-                "paper": tally.paper.short(),
-                "line": tally.line(),
-                "held": tally.held,
-                "all": tally.all,
-                "free_numbers": tally.paper.free_numbers(),
-            })
-        })
-        .collect();
-    serde_json::json!({ "tallies": tallies, "checks": checks })
+    checks.collect()
 }

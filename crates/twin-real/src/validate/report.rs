@@ -160,7 +160,11 @@ impl Report {
 
     /// The report: counts over the workloads, and a row for each workload and configuration.
     pub fn report(&self) -> twin_report::Report {
-        let mut report = twin_report::Report::new("Fidelity");
+        let mut report = twin_report::Report::answer("validate", "Fidelity");
+        report.set_verdict(
+            self.verdict(),
+            "Measure: simulated over real total times, medians of runs.",
+        );
         report.on_page(HEAD);
         report.on_page(self.conditions());
         for (title, seen) in TITLES {
@@ -187,6 +191,29 @@ impl Report {
         report
     }
 
+    /// How many simulated times are near the real ones, and how many orders are right.
+    fn verdict(&self) -> String {
+        let all = [true, false].map(|seen| self.tally(seen));
+        let ratios: Vec<f64> = all.iter().flat_map(|tally| tally.ratios.clone()).collect();
+        if ratios.is_empty() {
+            return "No workload could be measured, so nothing is known of the simulations.".into();
+        }
+        let (right, told) = all
+            .iter()
+            .fold((0, 0), |sum, tally| (sum.0 + tally.ordered.0, sum.1 + tally.ordered.1));
+        let near = Tally::within(&ratios, 0.25);
+        let factor = Tally { ratios: ratios.clone(), ..Tally::default() }.factor();
+        let order = match told {
+            0 => "Real runs tell no two configurations apart.".into(),
+            told => format!("The order of configurations is right in {right} of {told} pairs."),
+        };
+        format!(
+            "Simulated times are within 25% of real ones in {near} of {} cases, by a factor of {factor:.2} on \
+             average. {order}",
+            ratios.len()
+        )
+    }
+
     /// The machine and the runs.
     fn conditions(&self) -> String {
         // A path says nothing to others.
@@ -201,8 +228,13 @@ impl Report {
 
     /// Real and simulated times.
     fn times(&self) -> Table {
-        let columns =
-            ["workload", "configuration", "real s (least to most)", "simulated s", "error"];
+        let columns = [
+            "workload",
+            "config",
+            "real, s (least to most)",
+            "simulated, s (least to most)",
+            "error share",
+        ];
         let mut table = Table::new(columns, 2);
         for (name, _, seen, pairs) in &self.loads {
             let mark = if *seen { "" } else { " (held out)" };
@@ -218,7 +250,10 @@ impl Report {
 
     /// Recorded and simulated means of operations.
     fn means(&self) -> Table {
-        let mut table = Table::new(["workload", "operation", "number", "recorded", "simulated"], 2);
+        let mut table = Table::new(
+            ["workload", "operation", "number", "recorded mean, us", "simulated mean, us"],
+            2,
+        );
         for (name, _, _, pairs) in &self.loads {
             for (verb, real, ours, count) in pairs.first().into_iter().flat_map(worthy) {
                 table.push(cells![*name, verb, count, fixed(real, 1), fixed(ours, 1)]);

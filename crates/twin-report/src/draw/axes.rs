@@ -47,12 +47,17 @@ pub(super) fn cut(text: &str, width: f64) -> String {
 
 /// The beginning of a drawing.
 pub(super) fn open(title: &str, height: f64) -> String {
+    open_in(WIDTH, title, height)
+}
+
+/// The beginning of a drawing of this width.
+pub(super) fn open_in(width: f64, title: &str, height: f64) -> String {
     format!(
-        "<svg viewBox=\"0 0 {WIDTH} {height:.0}\" role=\"img\" aria-label=\"{}\">\
+        "<svg viewBox=\"0 0 {width} {height:.0}\" role=\"img\" aria-label=\"{}\">\
          <text x=\"10\" y=\"20\" class=\"title\">{}</text>",
         escape(title),
         // The title is a little larger than other text.
-        cut(title, 0.87 * (WIDTH - 20.0))
+        cut(title, 0.87 * (width - 20.0))
     )
 }
 
@@ -94,6 +99,18 @@ pub(super) fn ticks(top: f64) -> Vec<f64> {
     (0..=(top / step).ceil() as u32).map(|i| f64::from(i) * step).collect()
 }
 
+/// Round steps around two values, of which the first may be far from 0.
+pub(super) fn ticks_between(low: f64, high: f64) -> Vec<f64> {
+    if high <= low {
+        return ticks(if high > 0.0 { high } else { 1.0 });
+    }
+    let steps = ticks(high - low);
+    let step = steps[1];
+    let first = (low / step).floor();
+    let count = ((high / step).ceil() - first) as u32;
+    (0..=count).map(|nth| (first + f64::from(nth)) * step).collect()
+}
+
 /// The powers of ten around two values.
 pub(super) fn log_ticks(low: f64, high: f64) -> Vec<f64> {
     let (from, to) = (low.log10().floor() as i32, high.log10().ceil() as i32);
@@ -107,13 +124,20 @@ pub(super) struct Scale {
     pub(super) log: bool,
     pub(super) from: f64,
     pub(super) to: f64,
+    /// Of a vertical axis, where its lines end.
+    pub(super) right: f64,
 }
 
 impl Scale {
     /// The scale of the vertical axis for these ticks.
     pub(super) fn vertical(ticks: &[f64], log: bool) -> Scale {
         let (low, high) = (ticks[0], ticks[ticks.len() - 1]);
-        Scale { low, high, log, from: BOTTOM, to: TOP }
+        Scale { low, high, log, from: BOTTOM, to: TOP, right: RIGHT }
+    }
+
+    /// The scale of a horizontal axis.
+    pub(super) fn horizontal((low, high): (f64, f64), log: bool, (from, to): (f64, f64)) -> Scale {
+        Scale { low, high, log, from, to, right: RIGHT }
     }
 
     pub(super) fn at(&self, v: f64) -> f64 {
@@ -136,8 +160,9 @@ pub(super) fn y_axis_of(out: &mut String, y: &Scale, all: &[(f64, String)], labe
         let at = y.at(*v);
         let _ = write!(
             out,
-            "<line x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{at:.1}\" y2=\"{at:.1}\" class=\"grid\"/>\
+            "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\" class=\"grid\"/>\
              <text x=\"{}\" y=\"{:.1}\" class=\"tick\" text-anchor=\"end\">{text}</text>",
+            y.right,
             LEFT - 6.0,
             at + 4.0
         );
@@ -172,7 +197,7 @@ pub(super) fn x_axis(out: &mut String, x: &Scale, all: Vec<(f64, String)>, label
     let _ = write!(
         out,
         "<text x=\"{}\" y=\"{}\" class=\"tick soft\" text-anchor=\"middle\">{}</text>",
-        (LEFT + RIGHT) / 2.0,
+        (x.from + x.to) / 2.0,
         BOTTOM + 36.0,
         escape(label)
     );
@@ -184,11 +209,12 @@ pub(super) fn marks(out: &mut String, y: &Scale, all: &[(f64, &str)]) {
         let at = y.at(v);
         let _ = write!(
             out,
-            "<line x1=\"{LEFT}\" x2=\"{RIGHT}\" y1=\"{at:.1}\" y2=\"{at:.1}\" class=\"mark\"/>\
+            "<line x1=\"{LEFT}\" x2=\"{}\" y1=\"{at:.1}\" y2=\"{at:.1}\" class=\"mark\"/>\
              <text x=\"{}\" y=\"{:.1}\" class=\"tick soft\">{}</text>",
+            y.right,
             LEFT + 6.0,
             at - 4.0,
-            cut(label, RIGHT - LEFT - 6.0)
+            cut(label, y.right - LEFT - 6.0)
         );
     }
 }
@@ -202,38 +228,50 @@ pub(super) enum Sample {
 }
 
 /// The height of a chart with a legend of these names.
+pub(super) fn height_in(width: f64, names: &[&str]) -> f64 {
+    end_in(width, LEGEND, names)
+}
+
 pub(super) fn height_with(names: &[&str]) -> f64 {
-    legend_end(LEGEND, names)
+    height_in(WIDTH, names)
 }
 
 /// Where a legend that begins at `from` ends.
 pub(super) fn legend_end(from: f64, names: &[&str]) -> f64 {
-    places(names).last().map_or(from - 12.0, |place| from + place.1 + 10.0)
+    end_in(WIDTH, from, names)
+}
+
+fn end_in(width: f64, from: f64, names: &[&str]) -> f64 {
+    places(width, names).last().map_or(from - 12.0, |place| from + place.1 + 10.0)
 }
 
 /// The places of the entries of a legend, from its beginning: as many in a line as fit.
-fn places(names: &[&str]) -> Vec<(f64, f64)> {
+fn places(width: f64, names: &[&str]) -> Vec<(f64, f64)> {
     let (mut x, mut y) = (10.0, 0.0);
     let mut all = Vec::new();
     for name in names {
-        let width = SAMPLE.0 + SAMPLE.1 + name.chars().count() as f64 * CHARACTER;
-        if x > 10.0 && x + width > WIDTH - 8.0 {
+        let own = SAMPLE.0 + SAMPLE.1 + name.chars().count() as f64 * CHARACTER;
+        if x > 10.0 && x + own > width - 8.0 {
             (x, y) = (10.0, y + LEGEND_LINE);
         }
         all.push((x, y));
-        x += width + 14.0;
+        x += own + 14.0;
     }
     all
 }
 
-/// The legend below the axis.
-pub(super) fn legend(out: &mut String, entries: &[(&str, Sample)]) {
-    legend_at(out, LEGEND, entries);
+/// The legend below the axis of a drawing of this width.
+pub(super) fn legend(out: &mut String, width: f64, entries: &[(&str, Sample)]) {
+    legend_in(out, width, LEGEND, entries);
 }
 
 pub(super) fn legend_at(out: &mut String, from: f64, entries: &[(&str, Sample)]) {
+    legend_in(out, WIDTH, from, entries);
+}
+
+fn legend_in(out: &mut String, width: f64, from: f64, entries: &[(&str, Sample)]) {
     let names: Vec<&str> = entries.iter().map(|(name, _)| *name).collect();
-    for ((name, sample), (x, y)) in entries.iter().zip(places(&names)) {
+    for ((name, sample), (x, y)) in entries.iter().zip(places(width, &names)) {
         let (end, y) = (x + SAMPLE.0, y + from);
         let middle = y - 4.0;
         let line = |width: &str, colour: Colour, dash: &str| {
@@ -257,7 +295,7 @@ pub(super) fn legend_at(out: &mut String, from: f64, entries: &[(&str, Sample)])
             out,
             "<text x=\"{:.0}\" y=\"{y:.0}\" class=\"name\">{}</text>",
             end + SAMPLE.1,
-            cut(name, WIDTH - 8.0 - end - SAMPLE.1)
+            cut(name, width - 8.0 - end - SAMPLE.1)
         );
     }
 }
@@ -276,7 +314,7 @@ mod tests {
     fn long_names_take_a_line_of_the_legend_each_and_are_cut_at_the_edge() {
         let long = "lfs:".to_string() + &"x".repeat(100);
         let names = [long.as_str(), long.as_str(), "a", "b"];
-        let lines: Vec<f64> = places(&names).iter().map(|place| place.1).collect();
+        let lines: Vec<f64> = places(WIDTH, &names).iter().map(|place| place.1).collect();
         assert_eq!(lines, [0.0, LEGEND_LINE, 2.0 * LEGEND_LINE, 2.0 * LEGEND_LINE]);
         assert!(cut(&long, 300.0).ends_with('…') && cut("<a>", 300.0) == "&lt;a&gt;");
     }
@@ -284,7 +322,7 @@ mod tests {
     #[test]
     fn labels_of_ticks_that_would_touch_are_left_out_at_equal_distances() {
         let axis = |to| {
-            let x = Scale { low: 0.0, high: 100.0, log: false, from: 0.0, to };
+            let x = Scale::horizontal((0.0, 100.0), false, (0.0, to));
             let mut out = String::new();
             let all =
                 (0..=10).map(|tick| (f64::from(tick) * 10.0, format!("{tick}0 ms"))).collect();

@@ -229,7 +229,7 @@ pub fn histogram(chart: &Chart<'_>, percent: &[f64], colour: Colour, x_label: &s
     let mut out = open(chart.title, height_with(&[]));
     let y_ticks = ticks(high);
     let y = Scale::vertical(&y_ticks, false);
-    let x = Scale { low: 0.0, high: 1.0, log: false, from: LEFT, to: RIGHT - 8.0 };
+    let x = Scale::horizontal((0.0, 1.0), false, (LEFT, RIGHT - 8.0));
     y_axis(&mut out, &y, &y_ticks, chart.y_label);
     marks(&mut out, &y, chart.marks);
     let tenths = (0..=10).map(|tenth| (f64::from(tenth) / 10.0, format!("{}", tenth * 10)));

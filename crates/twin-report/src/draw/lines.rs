@@ -3,8 +3,9 @@
 use std::fmt::Write;
 
 use super::axes::{
-    BOTTOM, Chart, LEFT, RIGHT, Sample, Scale, TOP, empty, height_with, legend, log_ticks, marks,
-    micros_label, open, size_label, tick_label, ticks, x_axis, y_axis, y_axis_of,
+    BOTTOM, Chart, LEFT, RIGHT, Sample, Scale, TOP, WIDTH, empty, height_in, legend, log_ticks,
+    marks, micros_label, open, open_in, size_label, tick_label, ticks, ticks_between, x_axis,
+    y_axis, y_axis_of,
 };
 use super::colour::Colour;
 use crate::markup::escape;
@@ -41,6 +42,10 @@ fn ranges(all: &[Line], positive: bool) -> Option<((f64, f64), (f64, f64))> {
 
 /// The lines, their points and the legend.
 fn curves(out: &mut String, all: &[Line], x: &Scale, y: &Scale) {
+    curves_in(out, WIDTH, all, (x, y));
+}
+
+fn curves_in(out: &mut String, width_of_all: f64, all: &[Line], (x, y): (&Scale, &Scale)) {
     for (i, line) in all.iter().enumerate() {
         let can_be_drawn = |p: &&(f64, f64)| p.1.is_finite() && (!y.log || p.1 > 0.0);
         let shown: Vec<_> = line.points.iter().filter(can_be_drawn).collect();
@@ -76,27 +81,84 @@ fn curves(out: &mut String, all: &[Line], x: &Scale, y: &Scale) {
     }
     let sample = |l: &Line| if l.paper { Sample::Paper(l.colour) } else { Sample::Line(l.colour) };
     let entries: Vec<_> = all.iter().map(|l| (l.name.as_str(), sample(l))).collect();
-    legend(out, &entries);
+    legend(out, width_of_all, &entries);
 }
 
 fn height(all: &[Line]) -> f64 {
+    height_of(WIDTH, all)
+}
+
+fn height_of(width: f64, all: &[Line]) -> f64 {
     let names: Vec<&str> = all.iter().map(|line| line.name.as_str()).collect();
-    height_with(&names)
+    height_in(width, &names)
+}
+
+/// The width of a drawing that takes the whole width of a page.
+const WHOLE: f64 = 900.0;
+
+/// A drawing for the whole width of a page, and the same in the usual width for a narrow screen.
+fn whole(draw: impl Fn(f64) -> String) -> String {
+    format!("<div class=\"wide\">{}</div><div class=\"narrow\">{}</div>", draw(WHOLE), draw(WIDTH))
 }
 
 /// Lines over file sizes in KB (logarithmic).
 pub fn lines(chart: &Chart<'_>, all: &[Line], x_label: &str) -> String {
+    lines_in(WIDTH, chart, all, x_label)
+}
+
+/// The same in the whole width of a page.
+pub fn whole_lines(chart: &Chart<'_>, all: &[Line], x_label: &str) -> String {
+    whole(|width| lines_in(width, chart, all, x_label))
+}
+
+/// The ratio of the largest to the smallest value from which on a fitted axis is logarithmic.
+const WIDE_RANGE: f64 = 20.0;
+
+/// Lines and dots in the whole width of a page, over axes that are fitted to the points, and logarithmic where
+/// these are far apart.
+pub fn fitted(chart: &Chart<'_>, all: &[Line], x_label: &str) -> String {
+    whole(|width| fitted_in(width, chart, all, x_label))
+}
+
+fn fitted_in(width: f64, chart: &Chart<'_>, all: &[Line], x_label: &str) -> String {
+    let Some(((x_low, x_high), (y_low, y_high))) = ranges(all, false) else {
+        return empty(chart.title);
+    };
+    let axis = |low: f64, high: f64| {
+        let log = low > 0.0 && high > WIDE_RANGE * low;
+        (if log { log_ticks(low, high) } else { ticks_between(low, high) }, log)
+    };
+    let ((x_ticks, x_log), (y_ticks, y_log)) = (axis(x_low, x_high), axis(y_low, y_high));
+    let right = RIGHT + width - WIDTH;
+    let ends = (x_ticks[0], x_ticks[x_ticks.len() - 1]);
+    let x = Scale::horizontal(ends, x_log, (LEFT + 6.0, right - 8.0));
+    let y = Scale { right, ..Scale::vertical(&y_ticks, y_log) };
+    let said = |label: &str, log: bool| match log {
+        true => format!("{label}, logarithmic"),
+        false => label.to_owned(),
+    };
+    let mut out = open_in(width, chart.title, height_of(width, all));
+    y_axis(&mut out, &y, &y_ticks, &said(chart.y_label, y_log));
+    marks(&mut out, &y, chart.marks);
+    let labelled = x_ticks.iter().map(|&v| (v, tick_label(v))).collect();
+    x_axis(&mut out, &x, labelled, &said(x_label, x_log));
+    curves_in(&mut out, width, all, (&x, &y));
+    out + "</svg>"
+}
+
+fn lines_in(width: f64, chart: &Chart<'_>, all: &[Line], x_label: &str) -> String {
     let Some(((x_low, x_high), (y_low, y_high))) = ranges(all, true) else {
         return empty(chart.title);
     };
     if x_high <= x_low {
         return empty(chart.title);
     }
-    let mut out = open(chart.title, height(all));
+    let mut out = open_in(width, chart.title, height_of(width, all));
+    let right = RIGHT + width - WIDTH;
     let y_high = chart.marks.iter().fold(y_high, |high, mark| high.max(mark.0));
     let y_ticks = if chart.log_y { log_ticks(y_low, y_high) } else { ticks(y_high) };
-    let y = Scale::vertical(&y_ticks, chart.log_y);
-    let x = Scale { low: x_low, high: x_high, log: true, from: LEFT + 6.0, to: RIGHT - 8.0 };
+    let y = Scale { right, ..Scale::vertical(&y_ticks, chart.log_y) };
+    let x = Scale::horizontal((x_low, x_high), true, (LEFT + 6.0, right - 8.0));
     y_axis(&mut out, &y, &y_ticks, chart.y_label);
     marks(&mut out, &y, chart.marks);
     let mut x_ticks: Vec<f64> = all.iter().flat_map(|l| l.points.iter().map(|p| p.0)).collect();
@@ -104,7 +166,7 @@ pub fn lines(chart: &Chart<'_>, all: &[Line], x_label: &str) -> String {
     x_ticks.dedup();
     let shown = x_ticks.into_iter().filter(|v| v.log2().fract() == 0.0);
     x_axis(&mut out, &x, shown.map(|v| (v, size_label(v))).collect(), x_label);
-    curves(&mut out, all, &x, &y);
+    curves_in(&mut out, width, all, (&x, &y));
     out + "</svg>"
 }
 
@@ -131,7 +193,7 @@ pub fn over_time(chart: &Chart<'_>, all: &[Line], x_label: &str) -> String {
     let first = all.iter().flat_map(|line| &line.points).map(|p| p.0);
     let first = first.filter(|x| *x > x_high * 10f64.powi(-DECADES)).fold(x_high, f64::min);
     let low = if log { first } else { 0.0 };
-    let x = Scale { low, high: x_high, log, from: LEFT, to: RIGHT - 8.0 };
+    let x = Scale::horizontal((low, x_high), log, (LEFT, RIGHT - 8.0));
     y_axis(&mut out, &y, &y_ticks, chart.y_label);
     marks(&mut out, &y, chart.marks);
     let x_ticks = if log { log_ticks(low, x_high) } else { ticks(x_high) };
@@ -246,8 +308,8 @@ pub fn distribution_of(scaled: Scaled, title: &str, all: &[Distribution], count:
     let (low, high) = (x_ticks[0], x_ticks[x_ticks.len() - 1]);
     let lines: Vec<Line> = all.iter().map(|one| steps(one, high)).collect();
     let mut out = open(title, height(&lines));
-    let y = Scale { low: 0.0, high: most, log: false, from: BOTTOM, to: TOP };
-    let x = Scale { low, high, log: true, from: LEFT, to: RIGHT - 8.0 };
+    let y = Scale::vertical(&[0.0, most], false);
+    let x = Scale::horizontal((low, high), true, (LEFT, RIGHT - 8.0));
     let shares =
         [0.0, 0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999].map(|share| (share, nines(share, most)));
     let mut y_ticks: Vec<(f64, String)> = shares
@@ -318,6 +380,19 @@ mod tests {
             assert!(text.contains(tick), "{tick}");
         }
         assert!(text.contains("a &amp; b") && !text.contains("NaN") && !text.contains(">99.9<"));
+    }
+
+    #[test]
+    fn a_fitted_axis_begins_near_its_points_and_takes_the_whole_width() {
+        let text = fitted(&CHART, &line(vec![(95.0, 0.0), (140.0, 0.0)]), "x");
+        assert!(text.contains("viewBox=\"0 0 900") && text.contains("viewBox=\"0 0 440"));
+        assert!(text.contains("\"middle\">90<") && !text.contains("\"middle\">0<"), "{text}");
+        assert!(
+            !text.contains("no figures") && !text.contains("NaN"),
+            "losses of nothing are drawn"
+        );
+        let far = fitted(&CHART, &line(vec![(1.0, 3.0), (100.0, 5.0)]), "x");
+        assert!(far.contains("x, logarithmic") && !far.contains("y, logarithmic"), "{far}");
     }
 
     #[test]

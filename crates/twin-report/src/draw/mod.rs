@@ -14,5 +14,8 @@ mod map;
 pub use axes::Chart;
 pub use bars::{Bar, Group, Span, Stack, bars, histogram, stacks};
 pub use colour::{BLUE, Colour, GREEN, GREY, PINK, RED, SKY, YELLOW, nth, part, swatch};
-pub use lines::{Distribution, Line, Scaled, distribution, distribution_of, lines, over_time};
+pub use lines::{
+    Distribution, Line, Scaled, distribution, distribution_of, fitted, lines, over_time,
+    whole_lines,
+};
 pub use map::{Region, map};

@@ -16,8 +16,7 @@ use crate::size::Size;
 /// The layout score is the share of blocks that lie directly behind their predecessor (Smith and
 /// Seltzer, 1994); it is shown by size of file and as a whole. Works on images of any layout, on
 /// snapshots, and on directories of any file system that reports where files are (ext4, xfs, btrfs,
-/// f2fs and others). The free space of such a file system is shown if it reports that too, which needs
-/// root. Nothing is written.
+/// f2fs and others). The free space of such a file system is shown with --free. Nothing is written.
 #[derive(Args)]
 #[command(after_help = "Examples:\n  \
     twinfs layout disk.img                        a volume of ours\n  \
@@ -33,6 +32,10 @@ pub(crate) struct Layout {
     /// Show each directory with the score of the files directly in it.
     #[arg(long, conflicts_with = "history")]
     pub(crate) dirs: bool,
+    /// Of a directory, also read the free space of its whole device, which may take long: as root, from file
+    /// systems that report it. Images and snapshots have it anyway.
+    #[arg(long, conflicts_with = "history")]
+    pub(crate) free: bool,
     /// Show the scores of all snapshots in this directory over time and by size, and whether they
     /// change with age.
     #[arg(long = "snapshots", alias = "history", value_name = "DIR", conflicts_with = "what")]

@@ -46,6 +46,9 @@ pub(crate) struct Frontier {
     /// Replay this many times faster than recorded: 0.1 makes pauses ten times as long. Default: 1.
     #[arg(long)]
     pub(crate) speed: Option<f64>,
+    /// Go on from where the same command was interrupted.
+    #[arg(long)]
+    pub(crate) resume: bool,
     #[command(flatten)]
     pub(crate) output: Output,
 }

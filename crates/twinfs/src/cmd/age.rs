@@ -22,6 +22,8 @@ use twin_lab::layouts::layout;
 use twin_lab::{Platter, Workload};
 use twin_mount::git;
 use twin_mount::source_map::{each_snapshot, map_of_source};
+use twin_report::table::{Cell, fixed};
+use twin_report::{Part, Table};
 use twin_settings::{grammar, value};
 use twin_trace::readers::CHECKOUTS;
 use twin_trace::{Record, Source, Writer};
@@ -130,8 +132,12 @@ fn write(new: NewFile, to: &Path, aged: &Aged) -> Result<(), String> {
 }
 
 fn show(printer: &mut Printer, report: &Report, aged: &Aged) -> Result<(), Failure> {
-    let mut shown = twin_report::Report::plain("An aged volume", report.words(aged), [report]);
-    shown.set_json(report);
+    let mut shown = twin_report::Report::answer("age", "An aged volume");
+    shown.set_verdict(report.verdict(aged), "");
+    for part in report.parts() {
+        shown.add(part);
+    }
+    shown.add_rows([report]);
     Ok(printer.print(&shown)?)
 }
 
@@ -302,6 +308,7 @@ struct Report {
     failed: u64,
     planned_operations: u64,
     planned_written_bytes: u64,
+    #[serde(rename = "used_share")]
     used: f64,
     write_cost: Option<f64>,
     /// Of a profile: the distances of sizes and ages from it.
@@ -339,41 +346,51 @@ impl Report {
         }
     }
 
-    fn words(&self, aged: &Aged) -> String {
+    /// What became of the volume, and whether its files are as the profile says.
+    fn verdict(&self, aged: &Aged) -> String {
         let score = |value: Option<f64>| value.map_or("-".into(), |v| format!("{v:.3}"));
         let mut text = format!(
-            "{}: {}\n{} files of {}, {:.1}% of {} in use, after {} requests\nLayout score {} ({} \
-             with fragments left out), dynamic score {}, write cost {}\n",
+            "{} is {:.1}% full of {} after {} requests: {} files of {} ({}).\nLayout score {} ({} with \
+             fragments left out), dynamic score {}, write cost {}.",
             self.output,
-            self.volume,
-            self.files,
-            Size(self.file_bytes),
             self.used * 100.0,
             Size(aged.capacity),
             self.requests,
+            self.files,
+            Size(self.file_bytes),
+            self.volume,
             score(self.layout_score),
             score(self.layout_score_without_fragments),
             score(self.dynamic_score),
             self.write_cost.map_or("-".into(), |cost| format!("{cost:.2}")),
         );
+        text += match self.has_converged {
+            None => "",
+            Some(true) => "\nSizes and ages of files have converged to the profile.",
+            Some(false) => "\nSizes or ages of files have NOT converged to the profile.",
+        };
+        text
+    }
+
+    /// Sizes and ages beside those of the profile.
+    fn parts(&self) -> Vec<Part> {
+        let mut parts = Vec::new();
         for (what, agreement) in &self.agreements {
             let verdict = if agreement.has_converged() { "converged" } else { "NOT converged" };
-            text += &format!(
-                "{what}: {verdict}, {:.4} from the profile (chance alone reaches {:.4} once in a \
-                 hundred)\n",
+            let words = format!(
+                "{what}: {verdict}, {:.4} from the profile (chance alone reaches {:.4} once in a hundred).",
                 agreement.distance, agreement.by_chance
             );
-            text += "  up to            profile  volume\n";
-            for bucket in agreement.buckets.iter().filter(|b| b.expected + b.found > 0.0) {
-                text += &format!(
-                    "  {:<15}  {:>6.2}%  {:>5.2}%\n",
-                    bucket.bound,
-                    bucket.expected * 100.0,
-                    bucket.found * 100.0
-                );
-            }
+            parts.push(words.into());
+            let row = |bucket: &twin_age::Bucket| {
+                let shares = [bucket.expected, bucket.found].map(|share| fixed(share * 100.0, 2));
+                [Cell::from(bucket.bound.to_string())].into_iter().chain(shares).collect()
+            };
+            let buckets = agreement.buckets.iter().filter(|b| b.expected + b.found > 0.0);
+            let columns = ["up to", "profile, %", "volume, %"];
+            parts.push(Table::new(columns, 1).with(buckets.map(row)).into());
         }
-        text.trim_end().to_owned()
+        parts
     }
 }
 

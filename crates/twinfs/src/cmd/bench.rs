@@ -12,7 +12,8 @@ use twin_host::fuse::sync_file_system;
 use twin_host::{Interrupts, Undoing, absolute, real_clock, remove_by_force};
 use twin_lab::{Config, Run};
 use twin_real::device_times;
-use twin_report::Report;
+use twin_report::units::duration;
+use twin_report::{Part, Report};
 
 use super::compare::tell_of_events;
 use super::start::Start;
@@ -34,9 +35,7 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     if args.peers {
         return super::peers::run(args, interrupts);
     }
-    let targets = targets(args, &interrupts.stop())?;
-    let _undoing: Vec<_> = args.dir.iter().map(|dir| undoes_runs(dir, interrupts)).collect();
-    if targets.is_empty() {
+    if args.sim.is_empty() && args.dir.is_empty() {
         let why = "nothing to run on: name targets with --config CONFIG, --dir DIR or --peers";
         return Err(usage(why));
     }
@@ -49,6 +48,9 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
         benches.extend(bench::parse(text).map_err(usage)?);
     }
     let mut printer = Printer::of(&args.output, interrupts)?;
+    // All that can be wrong with the command line is known before a volume is aged.
+    let targets = targets(args, &interrupts.stop())?;
+    let _undoing: Vec<_> = args.dir.iter().map(|dir| undoes_runs(dir, interrupts)).collect();
     let bar = match args.log {
         Some(_) => Progress::hidden(),
         None => Progress::of("benchmarks", 1),
@@ -77,9 +79,18 @@ fn device(dir: &Path, mut printer: Printer, interrupts: &Interrupts) -> Outcome 
         "flush_us": times.flush_ns / 1000, "bytes_per_s": times.bytes_per_s,
         "ssd": setting,
     });
-    let text = format!("disk=ssd-sata,ssd={setting}");
-    let title = format!("The device under {}", dir.display());
-    printer.print(&Report::plain(title, text, [row]))?;
+    let mut report = Report::answer("bench", format!("The device under {}", dir.display()));
+    let us = |ns: u64| duration(ns as f64 / 1e3);
+    let verdict = format!(
+        "A read takes {}, a write {}, a flush {}. Simulations have this device as the disk below.",
+        us(times.read_ns),
+        us(times.write_ns),
+        us(times.flush_ns)
+    );
+    report.set_verdict(verdict, "Medians, measured one request after the other.");
+    report.add(Part::Lines(format!("disk=ssd-sata,ssd={setting}")));
+    report.add_rows([row]);
+    printer.print(&report)?;
     Ok(ExitCode::SUCCESS)
 }
 

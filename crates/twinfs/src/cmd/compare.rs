@@ -157,9 +157,9 @@ fn check(args: &Compare) -> Result<(), Failure> {
              or leave --what-if out",
         ));
     }
-    if args.shared.what_if && !args.output.is_table() && !args.output.has_page() {
+    if args.shared.what_if && args.output.is_csv() && !args.output.has_page() {
         return Err(usage(
-            "--what-if adds to the verdict, which --format json and csv do not have",
+            "--what-if adds to the verdict, which --format csv does not have: choose --format table or json",
         ));
     }
     Ok(())

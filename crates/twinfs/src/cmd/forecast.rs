@@ -42,6 +42,11 @@ pub(crate) fn run(args: &Forecast, interrupts: &Interrupts) -> Outcome {
     let mut printer = Printer::of(&args.output, interrupts)?;
     let last_ns = args.last.as_deref().map(|text| nanos(text, twin_rt::SECS)).transpose();
     let last_ns = last_ns.map_err(|error| usage(format!("--last: {error}")))?;
+    // Before a mount is frozen.
+    if let Some(text) = &args.config {
+        let config = Config::parse(text).map_err(usage)?;
+        args.tries.iter().try_for_each(|setting| tried(&config, setting).map(drop))?;
+    }
     let state = state(args)?;
     let base = config(args, &state)?;
     let recording = of_file(&state.recording, None)?;
@@ -121,6 +126,11 @@ fn config(args: &Forecast, state: &State) -> Result<Config, Failure> {
     })
 }
 
+/// A configuration with another setting.
+fn tried(base: &Config, setting: &str) -> Result<Config, Failure> {
+    base.changed("", setting).map_err(|error| usage(format!("--try {setting}: {error}")))
+}
+
 /// The next period with the settings of now, and with others.
 fn simulated(
     args: &Forecast,
@@ -140,10 +150,8 @@ fn simulated(
         let (run, _) = run_on_image(&config, &name, state.kind, &state.platter)?;
         Ok::<_, String>(Run { steps: Some(twin_lab::Steps(bar.counting())), ..run })
     };
-    let changed = |setting: &String| {
-        base.changed("", setting).map_err(|error| usage(format!("--try {setting}: {error}")))
-    };
-    let changed = settings.iter().map(changed).collect::<Result<Vec<_>, _>>()?;
+    let changed =
+        settings.iter().map(|setting| tried(&base, setting)).collect::<Result<Vec<_>, _>>()?;
     let runs = [base.clone()].into_iter().chain(changed).map(on_volume);
     let runs = runs.collect::<Result<Vec<_>, String>>()?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());

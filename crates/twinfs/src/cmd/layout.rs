@@ -8,7 +8,7 @@ use twin_ageing::layout_report::{Day, HistoryReport, LayoutReport};
 use twin_cli::progress::Shown;
 use twin_cli::{Outcome, Printer, usage};
 use twin_host::Interrupts;
-use twin_mount::source_map::{each_snapshot, map_of_source};
+use twin_mount::source_map::{each_snapshot, map_with};
 
 use crate::cli::Layout;
 
@@ -22,7 +22,7 @@ pub(crate) fn run(args: &Layout, interrupts: &Interrupts) -> Outcome {
 }
 
 fn of_volume(args: &Layout, what: &Path, mut printer: Printer, interrupts: &Interrupts) -> Outcome {
-    let map = map_of_source(what, interrupts, &Shown)?;
+    let map = map_with(what, args.free, interrupts, &Shown)?;
     let layout = VolumeLayout::of(&map);
     let mut report = LayoutReport::of(&what.display().to_string(), &map, &layout);
     if args.files {

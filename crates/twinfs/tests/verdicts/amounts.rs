@@ -1,7 +1,7 @@
 //! Amounts and sentences as people read them, taken apart again.
 
 /// What stands at the places `{}` of a pattern; `None` if the text is another one.
-pub fn fields<'a>(text: &'a str, pattern: &str) -> Option<Vec<&'a str>> {
+pub(crate) fn fields<'a>(text: &'a str, pattern: &str) -> Option<Vec<&'a str>> {
     let mut parts = pattern.split("{}");
     let mut rest = text.strip_prefix(parts.next()?)?;
     let mut found = Vec::new();
@@ -20,13 +20,13 @@ pub fn fields<'a>(text: &'a str, pattern: &str) -> Option<Vec<&'a str>> {
 }
 
 /// Words of a list: `a, b and c`.
-pub fn items(text: &str) -> Vec<&str> {
+pub(crate) fn items(text: &str) -> Vec<&str> {
     let (first, last) = text.rsplit_once(" and ").map_or((text, None), |(a, b)| (a, Some(b)));
     first.split(", ").chain(last).collect()
 }
 
 /// An amount in seconds or bytes, and half of its last digit.
-pub fn amount(text: &str) -> (f64, f64) {
+pub(crate) fn amount(text: &str) -> (f64, f64) {
     let (number, unit) = text.split_once(' ').unwrap_or_else(|| panic!("no unit: {text:?}"));
     let scale = match unit {
         "us" => 1e-6,
@@ -42,19 +42,19 @@ pub fn amount(text: &str) -> (f64, f64) {
 }
 
 /// The text is this value, rounded.
-pub fn is(text: &str, value: f64) {
+pub(crate) fn is(text: &str, value: f64) {
     let (told, half) = amount(text);
     assert!((told - value).abs() <= half, "{text:?} is told, and it is {value}");
 }
 
 /// The text is this ratio, rounded.
-pub fn is_ratio(text: &str, value: f64) {
+pub(crate) fn is_ratio(text: &str, value: f64) {
     let told: f64 = text.parse().unwrap_or_else(|_| panic!("no ratio: {text:?}"));
     assert!((told - value).abs() <= 0.005_001, "{text:?} is told, and it is {value}");
 }
 
 /// The number of times in words.
-pub fn times(text: &str) -> u64 {
+pub(crate) fn times(text: &str) -> u64 {
     match text {
         "once" => 1,
         text => number(text.strip_suffix(" times").unwrap_or_else(|| panic!("times: {text:?}"))),
@@ -62,7 +62,7 @@ pub fn times(text: &str) -> u64 {
 }
 
 /// A number with its digits in groups.
-pub fn number(text: &str) -> u64 {
+pub(crate) fn number(text: &str) -> u64 {
     text.replace(',', "").parse().unwrap_or_else(|_| panic!("no number: {text:?}"))
 }
 

@@ -1,5 +1,4 @@
-//! Verdicts of `compare`: what is said of runs is what their figures say, sentence by sentence. The figures are
-//! those of the JSON, the sentences those of the page.
+//! Verdicts of `compare`: what is said of runs is what their figures say, sentence by sentence.
 
 mod amounts;
 mod sentences;
@@ -23,18 +22,12 @@ fn place(name: &str) -> PathBuf {
 }
 
 /// The lines of the verdict and the rows of a comparison.
-fn compared(name: &str, args: &[&str]) -> (Vec<String>, Rows) {
-    let page = place(&format!("verdict-{name}.html"));
-    let output = ["--format", "json", "--html", page.to_str().unwrap()];
-    let out = twinfs(&[&["compare"], args, &output].concat());
+fn compared(args: &[&str]) -> (Vec<String>, Rows) {
+    let out = twinfs(&[&["compare"], args, &["--json"]].concat());
     assert!(out.status.success(), "{args:?}: {}", text(&out.stderr));
-    let page = std::fs::read_to_string(&page).unwrap();
-    let (_, verdict) = page.split_once("<div class=\"verdict\">").unwrap();
-    let (verdict, _) = verdict.split_once("<small>").unwrap();
-    let lines = verdict.split("<p>").filter_map(|line| line.strip_suffix("</p>"));
-    let whole = |line: &str| line.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-    let rows: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
-    (lines.map(whole).collect(), Rows(rows.as_array().unwrap().clone()))
+    let answer: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let lines = answer["verdict"].as_str().unwrap().lines().map(str::to_owned).collect();
+    (lines, Rows(answer["rows"].as_array().unwrap().clone()))
 }
 
 /// The recording of a session with pauses, in a file of its own.
@@ -53,7 +46,7 @@ fn line<'a>(verdict: &'a [String], words: &str) -> &'a str {
 
 #[test]
 fn every_sentence_on_the_shipped_example_is_true() {
-    let (verdict, rows) = compared("shipped", &[]);
+    let (verdict, rows) = compared(&[]);
     rows.check(&verdict);
     assert_eq!(rows.0.len(), 5);
     assert!(rows.0.iter().all(|row| row["by"] == "waiting"));
@@ -64,7 +57,7 @@ fn every_sentence_on_the_shipped_example_is_true() {
 #[test]
 fn a_recording_with_pauses_is_judged_by_what_its_clients_waited_for() {
     let trace = recording("pauses");
-    let (verdict, rows) = compared("pauses", &["-t", &trace, "lfs", "ffs", "ffs-sync"]);
+    let (verdict, rows) = compared(&["-t", &trace, "lfs", "ffs", "ffs-sync"]);
     rows.check(&verdict);
     assert!(rows.0.iter().all(|row| row["by"] == "waiting"));
     let pauses = session::FILES as f64 * session::PAUSE_NS as f64 / 1e9;
@@ -73,7 +66,7 @@ fn a_recording_with_pauses_is_judged_by_what_its_clients_waited_for() {
         assert!((found / pauses - 1.0).abs() < 0.01, "{found} of {pauses}");
     }
     line(&verdict, "36.0 s are the recorded pauses of its clients");
-    let (verdict, rows) = compared("asap", &["-t", &trace, "--pace", "asap", "lfs", "ffs-sync"]);
+    let (verdict, rows) = compared(&["-t", &trace, "--pace", "asap", "lfs", "ffs-sync"]);
     rows.check(&verdict[..1]);
     assert!(rows.0.iter().all(|row| row["by"] == "finish"));
     assert!(rows.0.iter().all(|row| row["finish_s"].as_f64().unwrap() < pauses / 2.0));
@@ -83,23 +76,23 @@ fn a_recording_with_pauses_is_judged_by_what_its_clients_waited_for() {
 #[test]
 fn what_the_end_does_not_tell_apart_another_measure_does_in_the_next_line() {
     let trace = recording("close");
-    let (verdict, rows) = compared("close", &["-t", &trace, "--by", "finish", "lfs", "ffs"]);
+    let (verdict, rows) = compared(&["-t", &trace, "--by", "finish", "lfs", "ffs"]);
     rows.check(&verdict);
     assert!(verdict[0].starts_with("No winner by finish"), "{verdict:#?}");
     assert!(verdict[1].starts_with("Other measures tell them apart: by "), "{verdict:#?}");
     assert!(!verdict.iter().any(|line| line.contains("a workload with fsyncs")), "{verdict:#?}");
     let (verdict, rows) =
-        compared("too-close", &["-t", &trace, "lfs", "lfs:disk=hp-c3323a,cache=8M", "ffs"]);
+        compared(&["-t", &trace, "lfs", "lfs:disk=hp-c3323a,cache=8M", "ffs"]);
     rows.check(&verdict);
 }
 
 #[test]
 fn identical_configurations_are_called_identical() {
     let trace = recording("identical");
-    let (verdict, rows) = compared("identical", &["-t", &trace, "lfs", "lfs:cache=64M"]);
+    let (verdict, rows) = compared(&["-t", &trace, "lfs", "lfs:cache=64M"]);
     rows.check(&verdict);
     assert_eq!(verdict[0], "lfs and lfs:cache=64M are identical: all their settings are the same.");
-    let (verdict, rows) = compared("alike", &["-t", &trace, "lfs:victim=mdc", "lfs:victim=greedy"]);
+    let (verdict, rows) = compared(&["-t", &trace, "lfs:victim=mdc", "lfs:victim=greedy"]);
     rows.check(&verdict);
     assert!(verdict[0].starts_with("victim=mdc and victim=greedy did exactly the same"));
 }
@@ -160,7 +153,7 @@ fn what_all_configurations_have_is_said_with_its_reason() {
 fn every_sentence_on_a_recording_of_ones_own_is_true() {
     let trace = std::env::var("TWINFS_RECORDING").unwrap();
     for configs in [&["lfs", "ffs"][..], &["lfs", "lfs:disk=hp97560,cache=8M", "ffs-sync"]] {
-        let (verdict, rows) = compared("own", &[&["-t", &trace], configs].concat());
+        let (verdict, rows) = compared(&[&["-t", &trace], configs].concat());
         rows.check(&verdict);
     }
 }

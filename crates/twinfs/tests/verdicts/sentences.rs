@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::amounts::{amount, fields, is, is_ratio, items, number, times};
 
 /// The rows of a comparison.
-pub struct Rows(pub Vec<Value>);
+pub(crate) struct Rows(pub(crate) Vec<Value>);
 
 fn float(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("no number: {value}"))
@@ -79,7 +79,7 @@ impl Rows {
     }
 
     /// Checks a whole verdict.
-    pub fn check(&self, verdict: &[String]) {
+    pub(crate) fn check(&self, verdict: &[String]) {
         for line in verdict {
             assert!(self.checks(line), "a sentence of an unknown form: {line}");
         }

@@ -5,9 +5,9 @@ use twin_rt::{MICROS, MILLIS, Time};
 use twin_trace::{Header, Kind, Outcome, Traits, Writer};
 
 /// Files that the first program writes and makes durable.
-pub const FILES: u64 = 120;
+pub(crate) const FILES: u64 = 120;
 /// The pause after each of them.
-pub const PAUSE_NS: u64 = 300 * MILLIS;
+pub(crate) const PAUSE_NS: u64 = 300 * MILLIS;
 
 struct Session {
     writer: Writer<Vec<u8>>,
@@ -26,7 +26,7 @@ impl Session {
 }
 
 /// The recording: 120 files of 16 KiB, each with an fsync, and a second program that looks at every fifth.
-pub fn recording() -> Vec<u8> {
+pub(crate) fn recording() -> Vec<u8> {
     let traits = Traits { timed: true, mounted: true, nodes_first: true, ..Traits::default() };
     let text = "a session with pauses".to_owned();
     let header = Header { kind: Kind::Operations, start: Time(0), seed: 0, traits, text };

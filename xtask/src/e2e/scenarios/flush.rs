@@ -78,7 +78,7 @@ fn simulated(bench: &Bench, rng: &mut Rng) -> Result<Vec<u64>, String> {
         command.args(["frontier", trace, "--config", &config]).args(options);
         let points = bench.run(&mut command)?;
         let points: Value = serde_json::from_str(&points).map_err(|error| error.to_string())?;
-        let lost = points[0]["lost_worst_bytes"].as_u64();
+        let lost = points["rows"][0]["lost_worst_bytes"].as_u64();
         worst.push(lost.ok_or_else(|| format!("frontier printed {points}"))?);
     }
     Ok(worst)

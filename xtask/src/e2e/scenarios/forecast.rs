@@ -115,5 +115,5 @@ fn forecast(bench: &Bench, layout: &str, what: &Path, more: &[&str]) -> Result<V
     forecast.arg("forecast").arg(what).arg(format!("{layout}:disk=ssd-sata,cache=64M"));
     let text = bench.run(forecast.args(["--no-tries", "--json"]).args(more))?;
     let all: Value = serde_json::from_str(&text).map_err(|error| error.to_string())?;
-    Ok(all[0].clone())
+    Ok(all["rows"][0].clone())
 }

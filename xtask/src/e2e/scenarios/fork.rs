@@ -119,7 +119,7 @@ fn replayed(bench: &Bench, layout: &str) -> Result<(), String> {
     let figures = bench.run(&mut compare)?;
     let figures: serde_json::Value =
         serde_json::from_str(&figures).map_err(|error| error.to_string())?;
-    let one = &figures[0];
+    let one = &figures["rows"][0];
     let operations = one["ops"].as_u64().ok_or("no operations are told")?;
     match (one["failed"].as_u64(), one["diverged"].as_u64()) {
         (Some(0), Some(0)) if operations > 500 => Ok(()),
