@@ -97,7 +97,7 @@ pub use twin_settings::SettingsError;
 pub use twin_sim::{Platter, Served, TimeBreakdown};
 pub use verdict::{
     Judgement, MEASURES, Measure, MeasureEntry, NOISE, Pauses, measurable, measure_for, rank,
-    rivals, verdict,
+    rivals, text_of, value_of, verdict,
 };
 pub use watch::{WatchedRun, Watcher, World};
 pub use what_if::{Before, cache_changes, what_if, what_if_changes};

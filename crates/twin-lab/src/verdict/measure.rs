@@ -40,14 +40,14 @@ pub(crate) fn spread_of<'a>(measure: &str, figures: &'a Figures) -> Option<&'a S
 }
 
 /// The value of a run by a measure, or with several seeds the median; `None` if it has none.
-pub(crate) fn value_of(measure: &MeasureEntry, figures: &Figures) -> Option<f64> {
+pub fn value_of(measure: &MeasureEntry, figures: &Figures) -> Option<f64> {
     spread_of(measure.name, figures)
         .map(|spread| spread.median)
         .or_else(|| measure.value_of(figures))
 }
 
 /// The value in words, with the smallest and the largest if there are several.
-pub(crate) fn text_of(measure: &MeasureEntry, figures: &Figures) -> Option<String> {
+pub fn text_of(measure: &MeasureEntry, figures: &Figures) -> Option<String> {
     let text = |value: f64| (measure.text)(value);
     let value = text(value_of(measure, figures)?);
     Some(match spread_of(measure.name, figures) {

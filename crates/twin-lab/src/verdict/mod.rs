@@ -19,8 +19,9 @@ use crate::labels::labels;
 use twin_report::units::list;
 
 pub use judgement::{Judgement, Pauses};
+pub(crate) use measure::spread_of;
 pub use measure::{MEASURES, Measure, MeasureEntry, measurable, measure_for};
-pub(crate) use measure::{spread_of, text_of, value_of};
+pub use measure::{text_of, value_of};
 pub use ranking::{NOISE, rank, rivals};
 pub(crate) use ranking::{Order, by_place, order};
 

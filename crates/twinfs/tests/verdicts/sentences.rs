@@ -63,7 +63,8 @@ impl Rows {
     fn row(&self, label: &str) -> &Value {
         let is_it = |row: &&Value| {
             let config = row["config"].as_str().unwrap();
-            config == label || config.ends_with(&format!(",{label}"))
+            let own = config.strip_suffix(label);
+            own.is_some_and(|rest| rest.is_empty() || rest.ends_with([',', ':']))
         };
         self.0.iter().find(is_it).unwrap_or_else(|| panic!("no run {label:?}"))
     }
