@@ -52,6 +52,11 @@ impl Output {
         self.format() == Format::Table
     }
 
+    /// True if results are comma-separated values.
+    pub fn is_csv(&self) -> bool {
+        self.format() == Format::Csv
+    }
+
     /// True if a page is made.
     pub fn has_page(&self) -> bool {
         self.format() == Format::Html || self.html.is_some()

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value, json};
 use twin_lab::{MeasureEntry, median};
-use twin_report::{Part, Report, Table, cells};
+use twin_report::{Report, Table, cells};
 
 use crate::run::MEASURED;
 
@@ -89,10 +89,11 @@ pub fn difference(
     let worse = pairs.iter().filter(|(_, old, new)| change(*old, *new) > threshold).count();
     let better = pairs.iter().filter(|(_, old, new)| change(*old, *new) < -threshold).count();
     let new = after.keys().filter(|pair| !before.contains_key(*pair)).count();
-    let mut report = Report::new(format!("{} against {}", second.name, first.name));
+    let title = format!("{} against {}", second.name, first.name);
+    let mut report = Report::answer("diff", title);
     let verdict =
         said(&pairs_words(pairs.len(), worse, better, threshold), &lost, new, second.name);
-    report.add(Part::Verdict(verdict.clone(), format!("by {}", measure.name)));
+    report.set_verdict(verdict, format!("Measure: {}, {}.", measure.name, measure.about));
     let row = |&((workload, config), old, new): &(&Pair, f64, f64)| {
         let percent = format!("{:+.1}%", change(old, new) * 100.0);
         cells![workload, config, measure.text(old), measure.text(new), percent]

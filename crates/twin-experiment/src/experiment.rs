@@ -15,8 +15,8 @@ const MOST_JOBS: usize = 10_000_000;
 pub struct Experiment {
     /// The title of its page.
     pub title: String,
-    /// What configurations are judged by.
-    pub measure: &'static MeasureEntry,
+    /// What configurations are judged by; by default what suits the pace of the workloads.
+    pub measure: Option<&'static MeasureEntry>,
     /// When operations are issued: `asap`, `recorded` or `think`; by default as the workload needs.
     pub pace: Option<String>,
     /// Runs of each configuration, which differ in their random numbers.
@@ -91,8 +91,8 @@ impl Experiment {
             return Err(SettingsError::new(what));
         }
         let measure = match &file.by {
-            Some(name) => MEASURES.get(name)?,
-            None => MEASURES.first(),
+            Some(name) => Some(MEASURES.get(name)?),
+            None => None,
         };
         if let Some(pace) = &file.pace
             && !["asap", "recorded", "think"].contains(&pace.as_str())

@@ -7,7 +7,9 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use twin_lab::{Config, MachineFile, SettingsError, Workload, measurable};
+use twin_lab::{
+    Config, MEASURES, MachineFile, MeasureEntry, SettingsError, Workload, measurable, measure_for,
+};
 use twin_trace::replay::Pace;
 
 use crate::experiment::Experiment;
@@ -44,6 +46,8 @@ pub struct Job {
 pub struct Plan {
     /// What the file says.
     pub experiment: Experiment,
+    /// What configurations are judged by.
+    pub measure: &'static MeasureEntry,
     /// The build of the program that runs it.
     pub build: Content,
     /// The runs.
@@ -73,7 +77,13 @@ impl Plan {
         };
         let configs = experiment.configs.iter().map(|config| parse(&config.text));
         let configs = configs.collect::<Result<Vec<_>, SettingsError>>()?;
-        measurable(experiment.measure, &configs).map_err(SettingsError::new)?;
+        // With the pauses of one workload, the ends of its runs tell nothing.
+        let by_default = || {
+            let mut measures = prepared.iter().map(|ready| measure_for(ready.pace));
+            measures.find(|measure| measure.name != MEASURES.first().name)
+        };
+        let measure = experiment.measure.or_else(by_default).unwrap_or(MEASURES.first());
+        measurable(measure, &configs).map_err(SettingsError::new)?;
         let mut jobs = Vec::new();
         for (workload, ready) in prepared.iter().enumerate() {
             for (config, system) in configs.iter().enumerate() {
@@ -84,7 +94,7 @@ impl Plan {
                 }
             }
         }
-        Ok(Plan { experiment, build, jobs, prepared, configs })
+        Ok(Plan { experiment, measure, build, jobs, prepared, configs })
     }
 
     /// The jobs of a part.

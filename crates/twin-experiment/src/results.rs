@@ -8,7 +8,7 @@ use serde_json::Value;
 use twin_lab::{MeasureEntry, NOISE, Trust, labels, median};
 use twin_report::draw::{self, Bar, Chart, Group, Line, Span, nth};
 use twin_report::table::Cell;
-use twin_report::{Part, Report, Table};
+use twin_report::{Report, Table};
 use twin_settings::value::bytes;
 
 use crate::experiment::Point;
@@ -35,13 +35,13 @@ impl Judged<'_> {
 
 /// What all rows show. A row stands at the number of its job; those of jobs that have not run are `None`.
 pub fn results(plan: &Plan, rows: &[Option<Value>]) -> Report {
-    let measure = plan.experiment.measure;
+    let measure = plan.measure;
     let texts: Vec<&str> = plan.experiment.configs.iter().map(|c| c.text.as_str()).collect();
     let labels = labels(&texts);
     let judged = judged(plan, rows, &labels);
-    let mut report = Report::new(&plan.experiment.title);
-    let by = format!("by {}: {}", measure.name, measure.about);
-    report.add(Part::Verdict(verdict(plan, &judged, rows), by));
+    let mut report = Report::answer("run", &plan.experiment.title);
+    let by = format!("Measure: {}, {}.", measure.name, measure.about);
+    report.set_verdict(verdict(plan, &judged, rows), by);
     report.on_page(charts(plan, &judged));
     report.add(table(plan, &judged, rows));
     report.add_rows(
@@ -62,7 +62,7 @@ fn own_row(plan: &Plan, job: &Job, row: &Value) -> Value {
 }
 
 fn judged<'a>(plan: &Plan, rows: &[Option<Value>], labels: &'a [String]) -> Vec<Judged<'a>> {
-    let measure = plan.experiment.measure.name;
+    let measure = plan.measure.name;
     let value = |job: &Job| rows[job.number].as_ref()?.get(MEASURED)?.get(measure)?.as_f64();
     let runs = plan.jobs.chunks(plan.experiment.seeds as usize);
     let of = |runs: &[Job]| Judged {
@@ -113,7 +113,7 @@ fn verdict(plan: &Plan, judged: &[Judged<'_>], rows: &[Option<Value>]) -> String
 
 /// The sentence on one workload, whose configurations are sorted.
 fn of_workload(plan: &Plan, workload: &str, sound: &[(&Judged<'_>, f64)]) -> String {
-    let measure = plan.experiment.measure;
+    let measure = plan.measure;
     let (best, value) = sound[0];
     let text = |value: f64| measure.text(value);
     let Some((second, next)) = sound.get(1) else {
@@ -172,7 +172,7 @@ fn value_in<'a>(point: &'a Point, name: &str) -> Option<&'a str> {
 
 /// A row for each workload and configuration.
 fn table(plan: &Plan, judged: &[Judged<'_>], rows: &[Option<Value>]) -> Table {
-    let measure = plan.experiment.measure;
+    let measure = plan.measure;
     let several = plan.experiment.seeds > 1;
     let mut columns = vec!["workload", "configuration", measure.title];
     if several {
@@ -210,13 +210,13 @@ fn charts(plan: &Plan, judged: &[Judged<'_>]) -> Vec<String> {
     let of_configs = names.into_iter().filter_map(|name| {
         let point = |one: &Judged<'_>| &plan.experiment.configs[one.config];
         let others = |one: &Judged<'_>| &plan.experiment.workloads[one.workload];
-        chart(plan.experiment.measure, name, judged, &point, &others)
+        chart(plan.measure, name, judged, &point, &others)
     });
     let names = varied(&plan.experiment.workloads);
     let of_workloads = names.into_iter().filter_map(|name| {
         let point = |one: &Judged<'_>| &plan.experiment.workloads[one.workload];
         let others = |one: &Judged<'_>| &plan.experiment.configs[one.config];
-        chart(plan.experiment.measure, name, judged, &point, &others)
+        chart(plan.measure, name, judged, &point, &others)
     });
     of_configs.chain(of_workloads).collect()
 }
@@ -301,10 +301,10 @@ fn bars_over(title: &str, lines: &[(String, Vec<(&str, f64)>)]) -> String {
 
 /// The jobs of a part, and whether each has a row.
 pub fn listing(plan: &Plan, shard: Shard, rows: &[Option<Value>]) -> Report {
-    let mut report = Report::new(&plan.experiment.title);
+    let mut report = Report::answer("run", &plan.experiment.title);
     let jobs: Vec<&Job> = plan.part(shard).collect();
     let done = jobs.iter().filter(|job| rows[job.number].is_some()).count();
-    report.add(Part::Verdict(format!("Of {} runs, {done} are done.", jobs.len()), String::new()));
+    report.set_verdict(format!("Of {} runs, {done} are done.", jobs.len()), "");
     let mut table = Table::new(["number", "key", "workload", "configuration", "seed", "state"], 4);
     for job in jobs {
         let experiment = &plan.experiment;

@@ -188,6 +188,11 @@ impl DeclaredConfig for FfsConfig {
     const MAKING: &[Key<FfsConfig>] = MAKING;
     const OPENING: &[Key<FfsConfig>] = OPENING;
 
+    fn writes(&self) -> &'static str {
+        let ordering = ordering::REGISTRY.get(&self.mkfs.ordering);
+        ordering.map_or("writes blocks to their own places", |ordering| ordering.writes)
+    }
+
     fn complete(&mut self, asked: &dyn Fn(&str) -> bool) {
         if !asked("frag") {
             self.mkfs.frag_size = Geometry::fragment_for(self.mkfs.block_size, self.mkfs.frag_size);

@@ -197,6 +197,9 @@ pub trait LayoutConfig: Send + Sync {
     /// The help for all keys, with their current values.
     fn keys(&self) -> Vec<KeyHelp>;
 
+    /// How a volume with these settings writes, in words that complete "it".
+    fn writes(&self) -> &'static str;
+
     /// Called after the last [`set`](Self::set): computes the settings that depend on others,
     /// except those that the user set by name, for which `asked` returns true.
     fn complete(&mut self, asked: &dyn Fn(&str) -> bool);
@@ -247,6 +250,11 @@ pub trait DeclaredConfig: Clone + Default + Send + Sync + 'static {
     /// See [`LayoutConfig::complete`].
     fn complete(&mut self, _asked: &dyn Fn(&str) -> bool) {}
 
+    /// See [`LayoutConfig::writes`].
+    fn writes(&self) -> &'static str {
+        "writes blocks to their own places"
+    }
+
     /// See [`LayoutConfig::mkfs`].
     fn mkfs(
         &self,
@@ -290,6 +298,10 @@ impl<T: DeclaredConfig> LayoutConfig for T {
 
     fn complete(&mut self, asked: &dyn Fn(&str) -> bool) {
         DeclaredConfig::complete(self, asked);
+    }
+
+    fn writes(&self) -> &'static str {
+        DeclaredConfig::writes(self)
     }
 
     fn mkfs<'a>(

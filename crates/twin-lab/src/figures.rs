@@ -4,8 +4,8 @@ use serde::Serialize;
 use twin_fs::{StreamCounts, Volume, write_cost};
 use twin_sim::bus::{BusStats, Phase};
 use twin_sim::model::Wear;
-use twin_trace::Histogram;
 use twin_trace::replay::{ClientEnd, Deadlines};
+use twin_trace::{Histogram, Verb};
 
 use crate::observe::Observed;
 
@@ -59,6 +59,11 @@ pub struct VerbFigures {
     /// Their latency when they were recorded, if the workload has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub recorded: Option<Latency>,
+    /// Seconds of the run that passed while they were under way; operations that were so at the same time
+    /// share it evenly. With [`Figures::pauses_s`] these seconds of all kinds add up to the span. `None`
+    /// where nobody counted it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub elapsed_s: Option<f64>,
     /// The distribution of their latency: pairs of a largest value in microseconds and the number
     /// of operations that took no longer than it but longer than the pair before.
     pub distribution: Vec<(f64, u64)>,
@@ -75,7 +80,18 @@ impl VerbFigures {
         let us = |(ns, count): (u64, u64)| (ns as f64 / 1e3, count);
         let distribution = histogram.buckets().into_iter().map(us).collect();
         let recorded = (recorded.count() > 0).then(|| Latency::of(recorded));
-        VerbFigures { verb, errors, latency: Latency::of(histogram), recorded, distribution }
+        let latency = Latency::of(histogram);
+        VerbFigures { verb, errors, latency, recorded, elapsed_s: None, distribution }
+    }
+
+    /// Seconds that they took, added up over them.
+    pub fn total_s(&self) -> f64 {
+        self.latency.count as f64 * self.latency.mean_us / 1e6
+    }
+
+    /// True if a client waits for the end of each: a forget has no answer.
+    pub fn is_waited_for(&self) -> bool {
+        self.verb != Verb::Forget.name()
     }
 }
 
@@ -210,6 +226,12 @@ pub struct DiskFigures {
     pub written_bytes: u64,
     /// Number of flushes.
     pub flushes: u64,
+    /// Seconds of the service of reads, added up over them.
+    pub reads_s: f64,
+    /// Seconds of the service of writes, added up over them.
+    pub writes_s: f64,
+    /// Seconds of the service of flushes, added up over them.
+    pub flushes_s: f64,
     /// Seconds during which it had requests, waiting or in service.
     pub busy_s: f64,
     /// Seconds of service, added up over requests: all parts of their time but waiting for each
@@ -425,6 +447,12 @@ pub struct Figures {
     pub span_s: f64,
     /// Simulated seconds from the first operation until all that was written is on the disk.
     pub finish_s: f64,
+    /// Seconds that clients waited for their operations: the time of all operations but forgets, which have
+    /// no answer, added up over operations. More than the run took if several were under way at a time.
+    pub waiting_s: f64,
+    /// Seconds of the span in which no operation was under way. At a pace that keeps recorded pauses these
+    /// are pauses of all clients.
+    pub pauses_s: f64,
     /// Operations a simulated second.
     pub ops_per_s: f64,
     /// Bytes that clients read.

@@ -7,7 +7,7 @@
 //! at [`compare`].
 //!
 //! ```
-//! use twin_lab::{Config, MEASURES, Trust, Workload, compare, rank, verdict};
+//! use twin_lab::{Config, Judgement, MEASURES, Pauses, Trust, Workload, compare, rank, verdict};
 //! use twin_trace::replay::Pace;
 //!
 //! let configs = [Config::parse("lfs:disk=disk-7200")?, Config::parse("ffs:disk=disk-7200")?];
@@ -17,7 +17,9 @@
 //! let measure = MEASURES.get("finish")?;
 //! let trust = Trust::of(&configs);
 //! rank(&mut figures.iter_mut().collect::<Vec<_>>(), measure, &trust);
-//! println!("{}", verdict(&figures, measure, &trust).unwrap_or_default());
+//! let runs: Vec<_> = configs.iter().zip(&figures).collect();
+//! let how = Judgement { measure, trust: &trust, pauses: Pauses::None };
+//! println!("{}", verdict(&runs, &how).unwrap_or_default());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
@@ -34,6 +36,7 @@ mod flight;
 mod front_end;
 pub mod frontier;
 mod history;
+mod labels;
 pub mod layouts;
 mod machine;
 mod machine_file;
@@ -62,7 +65,8 @@ mod workload;
 pub use by_hand::{drawn, plan};
 pub use compare::{Progress, SeedRuns, compare, compare_seeds};
 pub use comparison::{
-    Comparison, LOG_EXPLAINED, about_workload, figures_report, labels, log_course, settings,
+    Comparison, LOG_EXPLAINED, about_workload, default_settings, figures_report, log_course,
+    settings,
 };
 pub use config::{Config, Costs, Front, compared_by_default, settings_help};
 pub use error::{SimulateError, model_error};
@@ -74,6 +78,7 @@ pub use figures::{
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
 pub use history::{BINS, History, LogAtEnd, Sampler};
+pub use labels::labels;
 pub use machine::{NOBODY, OnVolume, disk_of, on_volume};
 pub use machine_file::{
     Checked, ColdStart, Device, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor,
@@ -92,7 +97,10 @@ pub use steps::{Counted, Steps};
 pub use trust::{FIDELITY, Trust, error_of};
 pub use twin_settings::SettingsError;
 pub use twin_sim::{Platter, Served, TimeBreakdown};
-pub use verdict::{MEASURES, Measure, MeasureEntry, NOISE, measurable, rank, rivals, verdict};
+pub use verdict::{
+    Judgement, MEASURES, Measure, MeasureEntry, NOISE, Pauses, measurable, measure_for, rank,
+    rivals, text_of, value_of, verdict,
+};
 pub use watch::{WatchedRun, Watcher, World};
-pub use what_if::{cache_changes, what_if, what_if_changes};
+pub use what_if::{Before, cache_changes, what_if, what_if_changes};
 pub use workload::{Opener, Stored, Workload, WorkloadError, help as workload_help};

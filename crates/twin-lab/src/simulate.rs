@@ -420,14 +420,21 @@ fn figures(
     let (hits, misses) = (cache.hits - before.cache.hits, cache.misses - before.cache.misses);
     let verbs = Verb::ALL.iter().filter(|&&verb| report.verb(verb).done > 0).map(|&verb| {
         let stats = report.verb(verb);
-        VerbFigures::of(verb.name(), stats.errors, &stats.latency_ns, &stats.recorded_ns)
+        let (name, all) = (verb.name(), &stats.latency_ns);
+        VerbFigures {
+            elapsed_s: Some(stats.elapsed_ns / 1e9),
+            ..VerbFigures::of(name, stats.errors, all, &stats.recorded_ns)
+        }
     });
+    let verbs: Vec<VerbFigures> = verbs.collect();
     Figures {
         config: config.name.clone(),
         disk: config.disk.name.into(),
         ops: report.ops,
         span_s,
         finish_s: span_s,
+        waiting_s: verbs.iter().filter(|of| of.is_waited_for()).map(VerbFigures::total_s).sum(),
+        pauses_s: report.idle_ns as f64 / 1e9,
         ops_per_s: if span_s > 0.0 { report.ops as f64 / span_s } else { 0.0 },
         read_bytes: report.read_bytes,
         written_bytes: report.written_bytes,
@@ -440,7 +447,7 @@ fn figures(
         lateness: Lateness::of(&report.clients),
         deadlines: DeadlineFigures::of(&report.deadlines, volume.core().stream_counts()),
         latency: Latency::of(&report.latency_ns()),
-        verbs: verbs.collect(),
+        verbs,
         cache_hit_share: hits as f64 / (hits + misses).max(1) as f64,
         cpu_s: (volume.core().cpu.busy_ns() - before.cpu_ns) as f64 / 1e9,
         log: LogFigures::of(volume).since(&before.log),
@@ -475,6 +482,9 @@ pub(crate) fn disk_figures(
         writes: stats.writes.requests,
         written_bytes: stats.writes.bytes,
         flushes: stats.flushes.requests,
+        reads_s: seconds(stats.reads.service_ns),
+        writes_s: seconds(stats.writes.service_ns),
+        flushes_s: seconds(stats.flushes.service_ns),
         busy_s: seconds(stats.busy_ns),
         service_s: seconds(stats.parts.service_ns()),
         medium_s: seconds(medium_ns),

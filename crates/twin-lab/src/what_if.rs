@@ -3,18 +3,20 @@
 //!
 //! Contract: the settings that are tried are those that are most often wrong or open when a system is chosen:
 //! the size of the cache (a quarter, four times), the block size, and the kind of disk. Each is tried by a
-//! simulation; nothing is extrapolated. What cannot run with a setting is told, not left out.
+//! simulation with as many seeds as the configurations had; nothing is extrapolated. An order has changed if
+//! another configuration is ahead, or if one is where none was. What cannot run with a setting is told, not
+//! left out.
 
 use twin_settings::Choice;
 use twin_sim::model;
 
-use crate::compare::{SeedRuns, compare};
+use crate::compare::{SeedRuns, compare_seeds};
 use crate::config::Config;
 use crate::figures::Figures;
 use crate::layouts::LAYOUTS;
 use crate::run::Run;
 use crate::trust::Trust;
-use crate::verdict::{Order, order};
+use crate::verdict::{Order, order, text_of};
 use twin_report::units::list;
 
 /// The factor by which the cache is made smaller and larger.
@@ -70,65 +72,126 @@ fn readable(bytes: u64) -> String {
     }
 }
 
-/// Tries all changes on two configurations, the first of which is at least as good, and says in words which of
-/// them would change their order. `changed` makes a run with a setting changed, or says why there is
-/// none. `before` is the order without a change.
+/// Two configurations, the first of which is at least as good, as their runs have shown.
+#[derive(Clone, Copy)]
+pub struct Before<'a> {
+    /// The configurations.
+    pub pair: [&'a Config; 2],
+    /// Their short names.
+    pub names: [&'a str; 2],
+    /// Their figures.
+    pub figures: [&'a Figures; 2],
+    /// How far their times are trusted.
+    pub trust: &'a Trust,
+}
+
+/// What became of the order with a setting.
+enum Found {
+    /// The order is another one, or there is one where there was none.
+    Other(String),
+    /// There was an order, and now they cannot be told apart.
+    Lost(String),
+    /// The same.
+    Same(String),
+    /// It could not be tried.
+    Failed(String),
+}
+
+/// Tries all changes on two configurations, and says in words which of them change their order, or that nothing
+/// does. `changed` makes a run with a setting changed, or says why there is none.
 pub fn what_if(
-    pair: [&Config; 2],
-    (before, trust): (&[Figures; 2], &Trust),
+    before: Before<'_>,
     changed: &dyn Fn(&Config, &str) -> Result<Run, String>,
     runs: SeedRuns<'_>,
     threads: usize,
 ) -> String {
-    let was = order([&before[0], &before[1]], runs.measure, trust);
-    let (mut other, mut same, mut failed) = (Vec::new(), Vec::new(), Vec::new());
-    let tried = what_if_changes(pair);
-    let made: Vec<_> =
-        tried.iter().flat_map(|setting| pair.map(|config| changed(config, setting))).collect();
+    let was = order(before.figures, runs.measure, before.trust);
+    let tried = what_if_changes(before.pair);
+    let made: Vec<_> = tried
+        .iter()
+        .flat_map(|setting| before.pair.map(|config| changed(config, setting)))
+        .collect();
     let able: Vec<Run> = made.iter().filter_map(|run| run.as_ref().ok().cloned()).collect();
-    let mut results = compare(&able, runs.workload, runs.pace, threads, &|_, _| {}).into_iter();
+    let mut results = compare_seeds(&able, runs, threads, &|_, _| {}).into_iter();
     let mut figures = made.into_iter().map(|run| {
         let config = run?.config;
         match results.next() {
-            Some(Ok(figures)) => Ok((config, figures)),
+            Some(Ok(seeded)) => Ok((config, seeded.figures)),
             Some(Err(error)) => Err(error.to_string()),
             None => Err("it was not run".to_string()),
         }
     });
+    let mut found = Vec::new();
     for setting in &tried {
-        let (first, second) = (figures.next(), figures.next());
-        match (first, second) {
+        found.push(match (figures.next(), figures.next()) {
             (Some(Ok((a, first))), Some(Ok((b, second)))) => {
                 let is = order([&first, &second], runs.measure, &Trust::of([&a, &b]));
-                let words = format!("{setting} ({})", words(is, pair));
-                if is == was { same.push(setting.clone()) } else { other.push(words) }
+                let texts = [&first, &second].map(|of| text_of(runs.measure, of));
+                judged(setting, (was, is), before.names, texts.map(Option::unwrap_or_default))
             }
-            (Some(Err(why)), _) | (_, Some(Err(why))) => failed.push(format!("{setting} ({why})")),
-            _ => {}
-        }
+            (Some(Err(why)), _) | (_, Some(Err(why))) => {
+                Found::Failed(format!("{setting} ({why})"))
+            }
+            _ => continue,
+        });
     }
-    let names = pair.map(|config| config.name.as_str()).join(" and ");
-    let mut said = match other.is_empty() {
-        true => format!("Nothing that was tried changes the order of {names}: {}.", list(&same)),
-        false => format!("What would change the order of {names}: {}.", list(&other)),
+    said(&found, winner(was).is_some(), &before.names.join(" and "))
+}
+
+/// The number of the one that is ahead; `None` if they cannot be told apart.
+fn winner(order: Order) -> Option<usize> {
+    match order {
+        Order::First => Some(0),
+        Order::Second => Some(1),
+        Order::Equal | Order::Close | Order::None => None,
+    }
+}
+
+fn judged(setting: &str, (was, is): (Order, Order), names: [&str; 2], texts: [String; 2]) -> Found {
+    let [first, second] = &texts;
+    let tie = |words: &str| format!("with {setting} {words} ({first} and {second})");
+    match (winner(was), winner(is)) {
+        _ if is == Order::None => Found::Failed(format!("{setting} (operations failed)")),
+        (before, now) if before == now => Found::Same(setting.to_owned()),
+        (_, Some(now)) => Found::Other(format!(
+            "with {setting} {} wins ({}, with {} {})",
+            names[now],
+            texts[now],
+            names[1 - now],
+            texts[1 - now]
+        )),
+        (Some(_), None) if is == Order::Close => Found::Lost(tie("they are too close to call")),
+        _ => Found::Lost(tie("they are equal")),
+    }
+}
+
+/// All that was found, in sentences.
+fn said(found: &[Found], had_order: bool, names: &str) -> String {
+    let pick = |of: fn(&Found) -> Option<&String>| -> Vec<String> {
+        found.iter().filter_map(of).cloned().collect()
     };
-    if !other.is_empty() && !same.is_empty() {
-        said += &format!(" What would not: {}.", list(&same));
+    let other = pick(|found| if let Found::Other(words) = found { Some(words) } else { None });
+    let lost = pick(|found| if let Found::Lost(words) = found { Some(words) } else { None });
+    let same = pick(|found| if let Found::Same(words) = found { Some(words) } else { None });
+    let failed = pick(|found| if let Found::Failed(words) = found { Some(words) } else { None });
+    let (does, change) = match had_order {
+        true => ("changes the order of", "the order changes of"),
+        false => ("tells apart", "what tells apart"),
+    };
+    let mut said = match other.is_empty() {
+        true => format!("What if: nothing that was tried {does} {names}."),
+        false => format!("What if: {change} {names}: {}.", list(&other)),
+    };
+    if !lost.is_empty() {
+        said += &format!(" The order is lost: {}.", list(&lost));
+    }
+    if !same.is_empty() {
+        said += &format!(" No change with {}.", list(&same));
     }
     if !failed.is_empty() {
         said += &format!(" Could not be tried: {}.", list(&failed));
     }
     said
-}
-
-fn words(order: Order, pair: [&Config; 2]) -> String {
-    match order {
-        Order::First => format!("{} wins", pair[0].name),
-        Order::Second => format!("{} wins", pair[1].name),
-        Order::Equal => "they are equal".into(),
-        Order::Close => "too close to call".into(),
-        Order::None => "one of them fails".into(),
-    }
 }
 
 #[cfg(test)]
@@ -152,34 +215,51 @@ mod tests {
     }
 
     /// What is said of a pair of which the first is on a faster disk, with these changed configurations.
-    fn said(changed: &dyn Fn(&Config, &str) -> Result<Run, String>) -> String {
+    fn said_of(changed: &dyn Fn(&Config, &str) -> Result<Run, String>) -> String {
         let workload = Workload::Generated("small-files:files=50".into(), 1);
-        let runs =
-            SeedRuns { workload: &workload, pace: Pace::Asap, seeds: 1, measure: MEASURES.first() };
+        let measure = MEASURES.first();
+        let runs = SeedRuns { workload: &workload, pace: Pace::Asap, seeds: 1, measure };
         let pair = [&config(FAST), &config(SLOW)];
         let figures = pair.map(|config| crate::simulate(config, &workload, Pace::Asap).unwrap());
-        what_if(pair, (&figures, &Trust::of(pair)), changed, runs, 2)
+        let [first, second] = &figures;
+        let names = ["fast", "slow"];
+        let before = Before { pair, names, figures: [first, second], trust: &Trust::of(pair) };
+        what_if(before, changed, runs, 2)
     }
 
     const FAST: &str = "lfs:cache=16M,disk=ssd-nvme";
     const SLOW: &str = "lfs:cache=16M";
 
+    fn as_named(at: &Config, text: &str) -> Result<Run, String> {
+        Ok(Config { name: at.name.clone(), ..config(text) }.into())
+    }
+
     #[test]
     fn the_setting_under_which_the_other_wins_is_told_apart_from_those_that_change_nothing() {
         let swap = |at: &Config, setting: &str| {
             let other = if at.name == FAST { SLOW } else { FAST };
-            let text = if setting == "cache=64M" { other } else { &at.name };
-            Ok(Config { name: at.name.clone(), ..config(text) }.into())
+            as_named(at, if setting == "cache=64M" { other } else { &at.name })
         };
-        let changes =
-            format!("What would change the order of {FAST} and {SLOW}: cache=64M ({SLOW} wins).");
-        let rest = "What would not: cache=4M and block=16K.";
-        assert_eq!(said(&swap), format!("{changes} {rest}"));
+        let said = said_of(&swap);
+        let changes = "What if: the order changes of fast and slow: with cache=64M slow wins (";
+        assert!(said.starts_with(changes), "{said}");
+        assert!(said.contains(", with fast "), "the figures are told: {said}");
+        assert!(said.ends_with(" No change with cache=4M and block=16K."), "{said}");
+    }
+
+    #[test]
+    fn an_order_that_is_lost_is_no_other_order() {
+        let said = said_of(&|at, setting| {
+            as_named(at, if setting == "cache=64M" { FAST } else { &at.name })
+        });
+        let nothing = "What if: nothing that was tried changes the order of fast and slow. ";
+        assert!(said.starts_with(nothing), "{said}");
+        assert!(said.contains("The order is lost: with cache=64M they are equal ("), "{said}");
     }
 
     #[test]
     fn what_cannot_be_tried_is_told_with_its_reason() {
-        let words = said(&|_, _| Err("no such thing".to_string()));
+        let words = said_of(&|_, _| Err("no such thing".to_string()));
         assert!(words.contains("Could not be tried: cache=4M (no such thing)"), "{words}");
     }
 }

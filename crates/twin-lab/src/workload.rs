@@ -158,6 +158,14 @@ impl Workload {
         Ok(recorded && self.start()?.header().traits.timed)
     }
 
+    /// True if it has times at all, recorded or drawn, at which its operations are due.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn has_times(&self) -> Result<bool, WorkloadError> {
+        Ok(self.start()?.header().traits.timed)
+    }
+
     /// The same workload with the seed of its generator raised by `more`. A trace stays as it is.
     pub fn with_seed(&self, more: u64) -> Workload {
         match self {

@@ -69,6 +69,7 @@ fn the_golden_picture_of_the_readme_is_what_a_run_draws() {
         title: WORKLOAD,
         shared: "",
         verdict: None,
+        why_shared: "",
         measure: MEASURES.first(),
         runs: &runs,
         not_run: &[],

@@ -173,6 +173,10 @@ impl DeclaredConfig for LfsConfig {
     const MAKING: &[Key<LfsConfig>] = MAKING;
     const OPENING: &[Key<LfsConfig>] = OPENING;
 
+    fn writes(&self) -> &'static str {
+        "gathers blocks of all files and writes them in one piece to the end of its log"
+    }
+
     fn complete(&mut self, asked: &dyn Fn(&str) -> bool) {
         if !asked("frag") {
             self.mkfs.frag_size = Geometry::fragment_for(self.mkfs.block_size, self.mkfs.frag_size);

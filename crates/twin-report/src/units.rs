@@ -25,6 +25,19 @@ pub fn mib(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / (1 << 20) as f64)
 }
 
+/// A number of things, its digits in groups of three: `25,005`.
+pub fn count(number: u64) -> String {
+    let digits = number.to_string();
+    let mut grouped = String::new();
+    for (nth, digit) in digits.chars().enumerate() {
+        if nth > 0 && (digits.len() - nth).is_multiple_of(3) {
+            grouped.push(',');
+        }
+        grouped.push(digit);
+    }
+    grouped
+}
+
 /// A figure with two or three significant digits; whole numbers from 10 on as such.
 pub fn figure(x: f64) -> String {
     match x.abs() {
@@ -42,6 +55,14 @@ pub fn figure(x: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digits_are_in_groups_of_three() {
+        assert_eq!(
+            [7, 999, 1000, 25_005, 1_234_567].map(count),
+            ["7", "999", "1,000", "25,005", "1,234,567"]
+        );
+    }
 
     #[test]
     fn figures_have_the_digits_that_matter() {

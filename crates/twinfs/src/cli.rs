@@ -281,15 +281,16 @@ pub(crate) struct Compare {
     /// Default: /var/tmp.
     #[arg(help_heading = "Real machines", long, value_name = "DIR", requires = "on")]
     pub(crate) at: Option<PathBuf>,
-    /// The measure by which configurations are ranked; smaller is better.
-    #[arg(help_heading = "Judgement", long, value_name = "MEASURE", value_parser = measures(),
-        default_value = twin_lab::MEASURES.first().name)]
-    pub(crate) by: String,
+    /// The measure by which configurations are ranked; smaller is better. Default: waiting where the
+    /// pauses of clients are kept (--pace think and recorded), otherwise finish.
+    #[arg(help_heading = "Judgement", long, value_name = "MEASURE", value_parser = measures())]
+    pub(crate) by: Option<String>,
     /// Instead of configurations, simulate a whole server of hosts, busses, disks, file systems and
     /// clients that FILE describes (docs/servers.md), or the one that comes with the program:
     /// cut-and-paste.
     #[arg(help_heading = "Workload", long, value_name = "FILE|NAME", conflicts_with_all = ["configs", "trace", "workload", "with",
-        "what_if", "seeds", "pace", "speed", "log", "machine", "on", "runs", "at", "by"])]
+        "what_if", "seeds", "pace", "speed", "log", "machine", "on", "runs", "at", "by", "aged", "fill", "from",
+        "no_kept_volumes"])]
     pub(crate) server: Option<PathBuf>,
     #[command(flatten)]
     pub(crate) observe: Observe,

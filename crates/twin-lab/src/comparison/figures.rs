@@ -207,6 +207,8 @@ pub(super) fn table(all: &[&Figures]) -> Table {
         row("  equal up to a factor of", &|f| factor(f).unwrap_or("-".into()));
     }
     row("all operations done", &|f| duration(f.span_s * 1e6));
+    row("  no operation under way", &|f| duration(f.pauses_s * 1e6));
+    row("clients waited", &|f| with_spread(f, "waiting"));
     if all.iter().any(|f| f.deadlines.is_some()) {
         deadlines(&mut row);
     }

@@ -8,16 +8,18 @@ mod figures;
 mod settings;
 
 pub use charts::{LOG_EXPLAINED, log_course};
-pub use settings::{labels, settings};
+pub use settings::{default_settings, settings};
 
 use serde_json::{Value, json};
 
 use charts::Shown;
+use settings::untouched;
 
 use crate::by_hand::{drawn, drawn_table};
 use crate::config::Config;
 use crate::error::SimulateError;
 use crate::figures::Figures;
+use crate::labels::labels;
 use crate::observe;
 use crate::seeds::Seeded;
 use crate::server::{fit, stand_in};
@@ -32,6 +34,8 @@ pub struct Comparison<'a> {
     pub title: &'a str,
     /// Settings that were given for all configurations at once; empty for none.
     pub shared: &'a str,
+    /// Why all configurations have these settings, or the default ones; empty if it needs no word.
+    pub why_shared: &'a str,
     /// The verdict in words, one sentence or more a line, if there is one.
     pub verdict: Option<&'a str>,
     /// What the runs are judged by.
@@ -119,8 +123,8 @@ impl Comparison<'_> {
         let about = self.measure.about;
         let about = format!("Measure: {}, {about}; smaller is better.", self.measure.name);
         report.set_verdict(verdict, about);
-        if !self.shared.is_empty() {
-            report.add(format!("All configurations: {}.", self.shared));
+        if let Some(line) = self.all_configurations() {
+            report.add(line);
         }
         report.add(figures::summary(figures, self.not_run, self.measure));
         for Figures { config, failed, ops, .. } in figures.iter().filter(|run| run.failed > 0) {
@@ -135,10 +139,26 @@ impl Comparison<'_> {
         }
     }
 
+    /// What all configurations have, and why: what was given for all of them, or the defaults that decide
+    /// most and that none of them sets.
+    fn all_configurations(&self) -> Option<String> {
+        let configs: Vec<&Config> = self.runs.iter().map(|(config, _)| config).collect();
+        let settings = match self.shared.is_empty() {
+            true => untouched(&configs),
+            false => self.shared.to_owned(),
+        };
+        let why = match self.why_shared.is_empty() {
+            true => String::new(),
+            false => format!(" ({})", self.why_shared),
+        };
+        (!settings.is_empty()).then(|| format!("All configurations: {settings}{why}."))
+    }
+
     /// An object for each configuration.
     fn objects(&self) -> Vec<Value> {
         let object = |(_, run): &(Config, Seeded)| {
             let mut object = value(&run.figures);
+            object["by"] = self.measure.name.into();
             if !self.shared.is_empty() {
                 object["with"] = self.shared.into();
             }
@@ -211,7 +231,8 @@ mod tests {
         not_run: &[(String, String)],
     ) -> String {
         let (title, measure, details) = ("<zipf>", MEASURES.first(), false);
-        Comparison { title, shared: "", verdict, measure, runs, not_run, details }
+        let (shared, why_shared) = ("", "");
+        Comparison { title, shared, why_shared, verdict, measure, runs, not_run, details }
             .report()
             .write(Form::Html)
     }

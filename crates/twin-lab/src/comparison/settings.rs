@@ -1,4 +1,4 @@
-//! The settings of several configurations side by side, and short names that tell them apart.
+//! The settings of several configurations side by side.
 
 use twin_report::table::Cell;
 use twin_report::{Part, Table};
@@ -44,6 +44,31 @@ impl Settings {
     }
 }
 
+/// The settings that decide most about a comparison.
+const DECISIVE: [&str; 3] = ["size", "cache", "disk"];
+
+/// The decisive settings that have the same value in all configurations, and that the name of none sets.
+pub(super) fn untouched(configs: &[&Config]) -> String {
+    let resolved: Vec<_> = configs.iter().map(|config| config.resolved()).collect();
+    let value = |key: &str, at: usize| {
+        let found = resolved.get(at)?.iter().find(|(name, _)| *name == key);
+        found.map(|(_, value)| value.clone())
+    };
+    let is_set = |key: &str| configs.iter().any(|config| config.name.contains(&format!("{key}=")));
+    let common = DECISIVE.into_iter().filter(|key| !is_set(key)).filter_map(|key| {
+        let first = value(key, 0)?;
+        let all_have = (0..resolved.len()).all(|at| value(key, at).as_ref() == Some(&first));
+        all_have.then(|| format!("{key}={first}"))
+    });
+    common.collect::<Vec<_>>().join(",")
+}
+
+/// The defaults of the settings that decide most.
+pub fn default_settings() -> String {
+    let first = crate::presets().first().map(|preset| Config::parse(preset.name));
+    first.and_then(Result::ok).map_or_else(String::new, |config| untouched(&[&config]))
+}
+
 /// All settings that configurations resolve to: those that differ in a table, the others told once.
 pub fn settings(configs: &[&Config]) -> Vec<Part> {
     let Settings { differing, common } = Settings::of(configs);
@@ -54,31 +79,6 @@ pub fn settings(configs: &[&Config]) -> Vec<Part> {
     }
     parts.extend([title.into(), Part::Words(common)]);
     parts
-}
-
-/// Short names of configurations, without the settings that all have. Where these are not unique,
-/// the full names.
-pub fn labels(names: &[&str]) -> Vec<String> {
-    let full = || names.iter().map(|name| name.to_string()).collect();
-    // Settings in parentheses are those of a part.
-    if names.len() < 2 || names.iter().any(|name| name.contains('(')) {
-        return full();
-    }
-    let parts: Vec<Vec<&str>> =
-        names.iter().map(|name| name.split([':', ',']).collect::<Vec<_>>()).collect();
-    let is_common = |part: &str| parts.iter().all(|all| all.contains(&part));
-    let short = |all: &Vec<&str>| {
-        let (first, settings) = (all[0], &all[1..]);
-        let own: Vec<&str> = settings.iter().copied().filter(|part| !is_common(part)).collect();
-        match own.is_empty() {
-            true => first.to_string(),
-            false if parts.iter().all(|all| all[0] == first) => own.join(","),
-            false => format!("{first}:{}", own.join(",")),
-        }
-    };
-    let labels: Vec<String> = parts.iter().map(short).collect();
-    let unique = labels.iter().enumerate().all(|(i, label)| !labels[..i].contains(label));
-    if unique { labels } else { full() }
 }
 
 #[cfg(test)]
@@ -105,16 +105,5 @@ mod tests {
         assert!(row("size").is_none() && text.contains("size=64M"));
         assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
         assert!(text_of(&[&a]).starts_with("Settings:\n  disk=disk-7200 "));
-    }
-
-    #[test]
-    fn short_names_have_what_tells_them_apart() {
-        let greedy = "lfs:size=128M,cache=4M,victim=greedy";
-        let twin = "lfs:size=128M,cache=4M,victim=twin,placement=twin";
-        assert_eq!(labels(&[greedy, twin]), ["victim=greedy", "victim=twin,placement=twin"]);
-        assert_eq!(labels(&["lfs:size=1G", "ffs:size=1G"]), ["lfs", "ffs"]);
-        assert_eq!(labels(&["lfs", "lfs:cache=8M", "ffs"]), ["lfs", "lfs:cache=8M", "ffs"]);
-        assert_eq!(labels(&[greedy]), [greedy]);
-        assert_eq!(labels(&["lfs:cache=8M", "lfs:cache=8M"]), ["lfs:cache=8M"; 2]);
     }
 }

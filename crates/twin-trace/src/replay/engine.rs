@@ -18,6 +18,7 @@ use std::task::{Context, Poll};
 use twin_fs::{Cred, FileSystem, FsError, Ino, Op, Reply, Request};
 use twin_rt::{Nanos, Time};
 
+use super::elapsed::Elapsed;
 use super::flights::Flights;
 use super::ids::IdMap;
 use super::inodes::Translation;
@@ -71,6 +72,7 @@ struct Engine<'e, 'a, F, I, Fut> {
     sleep: Option<(Time, Sleep)>,
     begun: Time,
     ended: Time,
+    elapsed: Elapsed,
     first_at_ns: Option<Nanos>,
     /// When the last request is due, at a pace that follows the trace's times.
     horizon: Time,
@@ -117,6 +119,7 @@ pub(super) async fn run<F: FileSystem>(
         sleep: None,
         begun,
         ended: begun,
+        elapsed: Elapsed::new(begun),
         first_at_ns: None,
         horizon: begun,
         looks_at: begun,
@@ -127,8 +130,9 @@ pub(super) async fn run<F: FileSystem>(
     };
     let played = engine.play(source).await;
     engine.drain().await;
-    let Engine { mut report, ended, processes, first_at_ns, .. } = engine;
+    let Engine { mut report, ended, mut elapsed, processes, first_at_ns, .. } = engine;
     report.span_ns = ended.since(begun);
+    report.idle_ns = elapsed.idle_ns(ended);
     if let (Some(processes), Some(speed)) = (processes, replayer.options.pace.speed()) {
         report.clients = processes.ends(first_at_ns.unwrap_or(0), begun, speed);
     }
@@ -525,6 +529,8 @@ where
             state.ticket = oracle.begin(request.id, &request.op);
         }
         state.issued = issued;
+        // A forget has no answer: its client goes on at once.
+        state.elapsed = (state.verb != Verb::Forget).then(|| self.elapsed.begin(issued));
         self.report.ops += 1;
         if let Some(processes) = &mut self.processes {
             processes.issued(track);
@@ -602,6 +608,9 @@ where
         state.ended = self.ended;
         let latency_ns = self.ended.since(state.issued);
         stats.latency_ns.add(latency_ns);
+        if let Some(begun) = state.elapsed.take() {
+            stats.elapsed_ns += self.elapsed.end(self.ended, begun);
+        }
         if let Some(listener) = &self.replayer.options.listener {
             listener(state.verb, latency_ns);
         }

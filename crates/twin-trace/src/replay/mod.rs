@@ -9,6 +9,7 @@
 //! volume. References and opens are kept consistent: a forget returns the references that the
 //! replay got, so that removed files are freed.
 
+mod elapsed;
 mod engine;
 mod flights;
 mod ids;

@@ -21,6 +21,10 @@ pub struct VerbStats {
     pub latency_ns: Histogram,
     /// The same times in the trace; empty if the trace has no times.
     pub recorded_ns: Histogram,
+    /// Their shares of the time that passed: operations under way at the same time share it evenly, so that
+    /// the shares of all kinds and [`Report::idle_ns`] add up to the span. Nothing for forgets, for whose end
+    /// nobody waits.
+    pub elapsed_ns: f64,
 }
 
 /// An operation with another outcome than in the trace.
@@ -74,6 +78,8 @@ pub struct Deadlines {
 pub struct Report {
     /// Time from the first operation to the end of the last, in nanoseconds of the run's time.
     pub span_ns: Nanos,
+    /// Of that, the time in which no operation was under way but forgets: the pauses of clients.
+    pub idle_ns: Nanos,
     /// Number of operations issued to the file system.
     pub ops: u64,
     /// The figures by kind of operation, indexed by the verb's code.
@@ -120,6 +126,7 @@ impl Report {
     pub(super) fn new() -> Report {
         Report {
             span_ns: 0,
+            idle_ns: 0,
             ops: 0,
             verbs: vec![VerbStats::default(); Verb::ALL.len() + 1],
             skipped: 0,

@@ -44,6 +44,8 @@ pub(super) struct Track {
     pub(super) domain: u32,
     pub(super) at_ns: Nanos,
     pub(super) issued: Time,
+    /// What [`Elapsed`](super::elapsed::Elapsed) said when it was issued; `None` if nobody waits for it.
+    pub(super) elapsed: Option<f64>,
     pub(super) ended: Time,
     /// The inode on the volume that it named first.
     pub(super) ino: Ino,
@@ -100,6 +102,7 @@ impl Tracks {
             domain,
             at_ns,
             issued: Time(0),
+            elapsed: None,
             ended: Time(0),
             ino: 0,
             got: Got::default(),

@@ -119,11 +119,11 @@ pub(crate) struct Validate {
 pub(crate) struct SharedSettings {
     /// Settings for all configurations, such as size=256M,cache=16M. Settings of a single configuration
     /// override them. Default for the trace that comes with the program:
-    /// size=256M,cache=16M,disk=ssd-tlc; otherwise none.
+    /// size=256M,cache=16M,disk=ssd-tlc, because it nearly fills such a volume; otherwise none.
     #[arg(long, value_name = "SETTINGS")]
     pub(crate) with: Option<String>,
-    /// Find out what would change the order of the best two: run both again with a smaller and a larger
-    /// cache, with other block sizes, and on a disk of another kind, each with one seed.
+    /// Find out what would change the order of the best two, or that nothing does: run both again with a
+    /// smaller and a larger cache, with other block sizes, and on a disk of another kind.
     #[arg(help_heading = "Judgement", long)]
     pub(crate) what_if: bool,
 }

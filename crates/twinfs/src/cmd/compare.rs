@@ -9,18 +9,24 @@ use twin_cli::{Failure, Outcome, Printer, say, usage};
 use twin_host::Interrupts;
 use twin_lab::observe::named_rows;
 use twin_lab::{
-    Comparison, Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, Run, SeedRuns,
-    Seeded, SimulateError, Trust, Workload, about_workload, compare_seeds, compared_by_default,
-    measurable, rank, rivals, settings_help, verdict, what_if, what_if_changes, workload_help,
+    Before, Comparison, Config, EventLog, Figures, Judgement, MEASURES, MachineFile, MeasureEntry,
+    Pauses, Run, SeedRuns, Seeded, SimulateError, Trust, Workload, about_workload, compare_seeds,
+    compared_by_default, default_settings, labels, measurable, measure_for, rank, rivals,
+    settings_help, verdict, what_if, what_if_changes, workload_help,
 };
 use twin_mount::input::{Wanted, must_be};
 use twin_report::Report;
 use twin_rt::Categories;
+use twin_settings::{Named, grammar};
 
 use super::start::Start;
 use super::workload::{Chosen, chosen};
 use super::{on, reading};
 use crate::cli::{Compare, Pace};
+
+/// Why that trace has settings of its own.
+const WHY_SHIPPED: &str =
+    "chosen for the trace that comes with the program, which nearly fills such a volume";
 
 /// Settings of the volume on which the trace that comes with the program was recorded, and which it
 /// nearly fills.
@@ -39,43 +45,47 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         return super::server::run(args, server, interrupts);
     }
     check(args)?;
+    let configs = configs(args)?;
     let Chosen { workload, is_cut, operations, reading } = chosen(
         args.trace.as_deref(),
         args.trace_format.as_deref(),
         args.workload.as_deref(),
         args.seed.unwrap_or(1),
     )?;
+    check_pace(args, &workload)?;
     let pace = Pace::of(args.pace, &workload, args.speed).map_err(usage)?;
     on::targets(&args.on)?;
     let mut printer = Printer::of(&args.output, interrupts)?;
-    let (configs, mut not_run) = configs(args)?;
     let measured = on::measured(args, &configs, (&workload, operations, pace), interrupts)?;
-    let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
+    let measure = match &args.by {
+        Some(name) => MEASURES.get(name).map_err(|e| e.to_string())?,
+        None => measure_for(pace),
+    };
     measurable(measure, &configs).map_err(usage)?;
     let start = Start::of(&args.start)?;
     let trust = Trust::of(&configs);
-    let job = (&workload, operations);
-    let judged = (measure, &trust);
+    let pauses = Pauses::of(&workload, pace).map_err(|error| error.to_string())?;
+    let how = Judgement { measure, trust: &trust, pauses };
     let runs = observed(args, configs)?;
-    let (ran, fresh) = run_all(args, job, pace, runs, (start.as_ref(), judged), &mut not_run)?;
+    let seeds = SeedRuns { workload: &workload, pace, seeds: args.seeds, measure };
+    let mut not_run = NotRun::new();
+    let job = (seeds, operations);
+    let (ran, fresh) = run_all(args, job, runs, (start.as_ref(), &how), &mut not_run)?;
     let figures: Vec<Figures> = ran.iter().map(|(_, run)| run.figures.clone()).collect();
-    let of_runs = verdict(&figures, measure, &trust);
+    let of_runs = verdict(&judged(&ran), &how);
     let verdict = match &start {
         None => of_runs,
-        Some(start) => start.verdict(fresh.as_deref(), &ran, of_runs, judged),
+        Some(start) => start.verdict(fresh.as_deref(), &ran, of_runs, &how),
     };
     let verdict = verdict.map(|verdict| match args.shared.what_if {
-        true => {
-            let runs = SeedRuns { workload: &workload, pace, seeds: 1, measure };
-            verdict + &tried(args, &ran, (&figures, &trust), runs, operations)
-        }
+        true => verdict + "\n" + &tried(args, &ran, (&figures, &trust), seeds, operations),
         false => verdict,
     });
     let verdict = match &measured {
         Some(measured) => Some(with_measured(&measured.words(), verdict)),
         None => verdict,
     };
-    let mut report = reported(args, &ran, &not_run, verdict.as_deref(), &workload)?;
+    let mut report = reported(args, &ran, &not_run, (verdict.as_deref(), measure), &workload)?;
     if let Some(start) = &start {
         start.add_to(report.rows_mut(), fresh.as_deref().unwrap_or_default())?;
     }
@@ -113,14 +123,15 @@ fn reported(
     args: &Compare,
     ran: &[(Config, Seeded)],
     not_run: &NotRun,
-    verdict: Option<&str>,
+    (verdict, measure): (Option<&str>, &MeasureEntry),
     workload: &Workload,
 ) -> Result<Report, String> {
     let comparison = Comparison {
         title: &title(args),
         shared: &shared_settings(args),
+        why_shared: &why_shared(args),
         verdict,
-        measure: MEASURES.get(&args.by).map_err(|error| error.to_string())?,
+        measure,
         runs: ran,
         not_run,
         details: args.details,
@@ -143,28 +154,73 @@ fn check(args: &Compare) -> Result<(), Failure> {
     if args.shared.what_if && args.start.is_given() {
         return Err(usage("--what-if is for new volumes: leave --aged, --fill and --from out"));
     }
-    if args.shared.what_if && !args.output.is_table() && !args.output.has_page() {
+    let named = match args.configs.len() {
+        0 => compared_by_default().count(),
+        named => named,
+    };
+    if args.shared.what_if && named < 2 {
         return Err(usage(
-            "--what-if adds to the verdict, which --format json and csv do not have",
+            "--what-if is about the order of two configurations, and there is one: name another one too, \
+             or leave --what-if out",
+        ));
+    }
+    if args.shared.what_if && args.output.is_csv() && !args.output.has_page() {
+        return Err(usage(
+            "--what-if adds to the verdict, which --format csv does not have: choose --format table or json",
         ));
     }
     Ok(())
 }
 
+/// Refuses a pace that the workload cannot have.
+fn check_pace(args: &Compare, workload: &Workload) -> Result<(), Failure> {
+    let is_paced = matches!(args.pace, Some(Pace::Recorded | Pace::Think));
+    if is_paced && !workload.has_times().map_err(|error| error.to_string())? {
+        return Err(usage(
+            "--pace: the workload has no times, so that it can only run as fast as possible: leave --pace \
+             out",
+        ));
+    }
+    Ok(())
+}
+
+/// Refuses settings for all configurations that none of them takes.
+fn check_shared(args: &Compare) -> Result<(), Failure> {
+    let Some(shared) = &args.shared.with else { return Ok(()) };
+    if args.configs.is_empty() {
+        return Ok(());
+    }
+    for setting in grammar::settings(shared).map_err(usage)? {
+        let own = |text: &String| {
+            let named = Named::parse(text).and_then(|named| grammar::settings(named.settings));
+            named.is_ok_and(|all| all.iter().any(|one| one.key == setting.key))
+        };
+        if args.configs.iter().all(own) {
+            return Err(usage(format!(
+                "--with {0}={1}: every configuration sets {0} itself, so that it would be ignored: leave \
+                 it out",
+                setting.key, setting.value
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Configurations with their results, for a verdict.
+fn judged(ran: &[(Config, Seeded)]) -> Vec<(&Config, &Figures)> {
+    ran.iter().map(|(config, run)| (config, &run.figures)).collect()
+}
+
 /// Configurations with their results.
 type Ran = Vec<(Config, Seeded)>;
-
-/// A measure, and how far times are trusted.
-type Judged<'a> = (&'a MeasureEntry, &'a Trust);
 
 /// Runs and ranks all configurations on the volumes that they start with, and on new ones beside
 /// where that makes sense.
 fn run_all(
     args: &Compare,
-    job: (&Workload, u64),
-    pace: twin_trace::replay::Pace,
+    job: (SeedRuns<'_>, u64),
     runs: Vec<Run>,
-    (start, judged): (Option<&Start>, Judged<'_>),
+    (start, how): (Option<&Start>, &Judgement<'_>),
     not_run: &mut NotRun,
 ) -> Result<(Ran, Option<Ran>), Failure> {
     let mut fresh = None;
@@ -172,23 +228,23 @@ fn run_all(
         None => runs,
         Some(start) => {
             if start.has_fresh() {
-                let ran = simulated(args, job, pace, runs.clone(), &mut Vec::new())?;
-                fresh = Some(ranked(ran, judged));
+                let ran = simulated(args, job, runs.clone(), &mut Vec::new())?;
+                fresh = Some(ranked(ran, how));
             }
             start.apply(runs, not_run)?
         }
     };
-    Ok((ranked(simulated(args, job, pace, runs, not_run)?, judged), fresh))
+    Ok((ranked(simulated(args, job, runs, not_run)?, how), fresh))
 }
 
 /// Runs with their ranks.
-fn ranked(mut ran: Vec<(Config, Seeded)>, (measure, trust): Judged<'_>) -> Vec<(Config, Seeded)> {
+fn ranked(mut ran: Ran, how: &Judgement<'_>) -> Ran {
     let mut figures: Vec<&mut Figures> = ran.iter_mut().map(|(_, run)| &mut run.figures).collect();
-    rank(&mut figures, measure, trust);
+    rank(&mut figures, how.measure, how.trust);
     ran
 }
 
-/// What would change the order, in a line of its own; nothing if there are not two to compare.
+/// What would change the order, in a line of its own.
 fn tried(
     args: &Compare,
     ran: &[(Config, Seeded)],
@@ -196,31 +252,34 @@ fn tried(
     runs: SeedRuns<'_>,
     operations: u64,
 ) -> String {
-    let Some(pair) = rivals(figures, runs.measure) else { return String::new() };
+    let Some(places) = rivals(figures, runs.measure) else {
+        return "What if: nothing was tried, because there are not two configurations to compare."
+            .into();
+    };
     let shared = shared_settings(args);
-    let before = pair.map(|at| figures[at].clone());
-    let pair = pair.map(|at| &ran[at].0);
-    let count = 2 * what_if_changes(pair).len() as u64;
+    let names: Vec<&str> = figures.iter().map(|figures| figures.config.as_str()).collect();
+    let names = labels(&names);
+    let pair = places.map(|at| &ran[at].0);
+    let count = 2 * runs.seeds * what_if_changes(pair).len() as u64;
     let bar = Progress::of("operations simulated with other settings", count * operations);
     let changed = |config: &Config, setting: &str| {
         let config = config.changed(&shared, setting).map_err(|error| error.to_string())?;
         Ok(Run { steps: Some(twin_lab::Steps(bar.counting())), ..Run::of(config) })
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let said = what_if(pair, (&before, trust), &changed, runs, threads);
+    let (names, figures) = (places.map(|at| &*names[at]), places.map(|at| &figures[at]));
+    let said = what_if(Before { pair, names, figures, trust }, &changed, runs, threads);
     bar.finish();
-    format!("\n{said}")
+    said
 }
 
 /// Runs all configurations; those that cannot run go to `not_run`.
 fn simulated(
     args: &Compare,
-    (workload, operations): (&Workload, u64),
-    pace: twin_trace::replay::Pace,
+    (how, operations): (SeedRuns<'_>, u64),
     mut runs: Vec<Run>,
     not_run: &mut NotRun,
 ) -> Result<Vec<(Config, Seeded)>, String> {
-    let measure = MEASURES.get(&args.by).map_err(|e| e.to_string())?;
     let bar = match args.log {
         Some(categories) => {
             tell_of_events(&mut runs, categories);
@@ -232,7 +291,6 @@ fn simulated(
         run.steps = Some(twin_lab::Steps(bar.counting()));
     }
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let how = SeedRuns { workload, pace, seeds: args.seeds, measure };
     let results = compare_seeds(&runs, how, threads, &|_, _| {});
     bar.finish();
     let ran = those_that_ran(runs, results, not_run);
@@ -240,18 +298,19 @@ fn simulated(
     Ok(ran)
 }
 
-/// The valid configurations, on the machine that was asked for, and each invalid one with the
-/// reason.
+/// The configurations, on the machine that was asked for.
 ///
 /// # Errors
-/// If the machine file cannot be used.
-fn configs(args: &Compare) -> Result<(Vec<Config>, NotRun), Failure> {
+/// If the machine file cannot be used, or one of them cannot be parsed: then nothing is run, and all that
+/// cannot be parsed are named.
+fn configs(args: &Compare) -> Result<Vec<Config>, Failure> {
+    check_shared(args)?;
     let machine = args.machine.as_deref().map(machine_file).transpose()?.map(Arc::new);
     let on_machine = |config: Config| match &machine {
         Some(machine) => config.on_machine(Arc::clone(machine)),
         None => config,
     };
-    let (mut configs, mut not_run) = (Vec::new(), Vec::new());
+    let (mut configs, mut wrong) = (Vec::new(), Vec::new());
     let shared = shared_settings(args);
     let asked: Vec<&str> = match args.configs.is_empty() {
         true => compared_by_default().collect(),
@@ -260,10 +319,17 @@ fn configs(args: &Compare) -> Result<(Vec<Config>, NotRun), Failure> {
     for text in asked {
         match Config::parse_with(&shared, text) {
             Ok(config) => configs.push(on_machine(config)),
-            Err(error) => not_run.push((text.to_string(), error.to_string())),
+            Err(error) => {
+                let why = error.to_string();
+                let name = if why.starts_with(text) { String::new() } else { format!("{text}: ") };
+                wrong.push(format!("{name}{why}"));
+            }
         }
     }
-    Ok((configs, not_run))
+    match wrong.is_empty() {
+        true => Ok(configs),
+        false => Err(usage(wrong.join("\n"))),
+    }
 }
 
 /// Settings that all configurations share. The trace that comes with the program has some of its
@@ -275,6 +341,18 @@ fn shared_settings(args: &Compare) -> String {
         (None, true, Some(_)) => SHIPPED_VOLUME.into(),
         (None, true, None) => format!("{SHIPPED_VOLUME},{SHIPPED_DISK}"),
         (None, false, _) => String::new(),
+    }
+}
+
+/// Why all configurations have these settings: those that were given need no reason.
+fn why_shared(args: &Compare) -> String {
+    let is_shipped = args.trace.is_none() && args.workload.is_none();
+    match (&args.shared.with, is_shipped) {
+        (Some(_), _) => String::new(),
+        (None, true) => {
+            format!("{WHY_SHIPPED}; with -t and -w the defaults are {}", default_settings())
+        }
+        (None, false) => "the defaults for workloads of your own; --with changes them".into(),
     }
 }
 

@@ -11,7 +11,7 @@ use twin_ageing::old_volumes::{AgedSpec, Beginning, OldVolumes};
 use twin_cli::progress::Progress;
 use twin_cli::{Failure, usage};
 use twin_fs::LayoutKind;
-use twin_lab::{Config, Figures, MeasureEntry, Platter, Run, Seeded, Trust, verdict};
+use twin_lab::{Config, Figures, Judgement, Platter, Run, Seeded, text_of, value_of, verdict};
 use twin_mount::image::layout_of;
 use twin_mount::image_volume::{platter_of, run_on_image};
 use twin_mount::kept_volumes::{Kept, Notes};
@@ -124,7 +124,7 @@ impl Start {
         fresh: Option<&[(Config, Seeded)]>,
         old: &[(Config, Seeded)],
         of_old: Option<String>,
-        (measure, trust): (&MeasureEntry, &Trust),
+        how: &Judgement<'_>,
     ) -> Option<String> {
         let scores = self.scores.borrow();
         let scores: Vec<String> = scores
@@ -141,7 +141,6 @@ impl Start {
             scores.join(", ")
         );
         let Some(fresh) = fresh else { return Some(text) };
-        let figures: Vec<Figures> = fresh.iter().map(|(_, run)| run.figures.clone()).collect();
         let rank = |runs: &[(Config, Seeded)], name: &str| {
             runs.iter()
                 .find(|(config, _)| config.name == name)
@@ -153,7 +152,9 @@ impl Start {
             false if old.len() < 2 => {}
             false => text += "\nOn new volumes the order is the same.",
             true => {
-                let of_new = verdict(&figures, measure, trust).unwrap_or_default();
+                let new: Vec<(&Config, &Figures)> =
+                    fresh.iter().map(|(config, run)| (config, &run.figures)).collect();
+                let of_new = verdict(&new, how).unwrap_or_default();
                 text += &format!("\nOn new volumes the order is another one: {of_new}");
             }
         }
@@ -161,11 +162,18 @@ impl Start {
             let Some((_, new)) = fresh.iter().find(|(other, _)| other.name == config.name) else {
                 continue;
             };
-            let (old_s, new_s) = (run.figures.finish_s, new.figures.finish_s);
+            let both = [&run.figures, &new.figures];
+            let [Some(old), Some(new)] = both.map(|figures| value_of(how.measure, figures)) else {
+                continue;
+            };
+            let texts = both.map(|figures| text_of(how.measure, figures).unwrap_or_default());
             text += &format!(
-                "\n{}: {old_s:.3} s on the old volume, {new_s:.3} s on a new one ({:+.1}%)",
+                "\n{}: {} on the old volume, {} on a new one ({:+.1}% by {})",
                 config.name,
-                (old_s / new_s - 1.0) * 100.0
+                texts[0],
+                texts[1],
+                (old / new - 1.0) * 100.0,
+                how.measure.name
             );
         }
         Some(text)
