@@ -98,7 +98,7 @@ pub fn difference(
         let percent = format!("{:+.1}%", change(old, new) * 100.0);
         cells![workload, config, measure.text(old), measure.text(new), percent]
     };
-    let columns = ["workload", "configuration", first.name, second.name, "change"];
+    let columns = ["workload", "config", first.name, second.name, "change"];
     report.add(Table::new(columns, 2).with(pairs.iter().map(row)));
     report.add_rows(pairs.iter().map(|((workload, config), old, new)| {
         json!({

@@ -174,7 +174,7 @@ fn value_in<'a>(point: &'a Point, name: &str) -> Option<&'a str> {
 fn table(plan: &Plan, judged: &[Judged<'_>], rows: &[Option<Value>]) -> Table {
     let measure = plan.measure;
     let several = plan.experiment.seeds > 1;
-    let mut columns = vec!["workload", "configuration", measure.title];
+    let mut columns = vec!["workload", "config", measure.title];
     if several {
         columns.extend(["least", "most"]);
     }
@@ -305,7 +305,7 @@ pub fn listing(plan: &Plan, shard: Shard, rows: &[Option<Value>]) -> Report {
     let jobs: Vec<&Job> = plan.part(shard).collect();
     let done = jobs.iter().filter(|job| rows[job.number].is_some()).count();
     report.set_verdict(format!("Of {} runs, {done} are done.", jobs.len()), "");
-    let mut table = Table::new(["number", "key", "workload", "configuration", "seed", "state"], 4);
+    let mut table = Table::new(["number", "key", "workload", "config", "seed", "state"], 4);
     for job in jobs {
         let experiment = &plan.experiment;
         let state = match &rows[job.number] {

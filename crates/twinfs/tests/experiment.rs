@@ -126,7 +126,7 @@ fn a_figure_that_grew_and_a_run_that_is_gone_fail_the_comparison() {
     let out = twinfs(&["diff", &old, &new, "--by", "written", "--format", "json"]);
     let pairs: Value = serde_json::from_slice(&out.stdout).unwrap();
     assert_eq!(out.status.code(), Some(1), "{pairs}");
-    assert!(pairs[0]["change"].as_f64().unwrap() > 1.0, "{pairs}");
+    assert!(pairs["rows"][0]["change"].as_f64().unwrap() > 1.0, "{pairs}");
     let config = row["config"].clone();
     for path in rows() {
         let row: Value = serde_json::from_slice(&std::fs::read(&path).unwrap()).unwrap();
@@ -175,7 +175,11 @@ fn what_is_wrong_in_the_file_is_said_before_anything_runs() {
     ] {
         let file = place.file("x.toml", content);
         let out = twinfs(&["run", &file]);
-        assert!(!out.status.success() && text(&out.stderr).contains(words), "{}", text(&out.stderr));
+        assert!(
+            !out.status.success() && text(&out.stderr).contains(words),
+            "{}",
+            text(&out.stderr)
+        );
         assert!(!std::path::Path::new(&format!("{file}.runs")).exists());
     }
 }

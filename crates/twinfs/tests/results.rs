@@ -8,11 +8,14 @@ use serde_json::Value;
 use twin_report::schema::{SCHEMA_TEXT, problems};
 
 /// Short runs of the commands that answer; words in capitals are files that are made before.
-const ANSWERS: [(&str, &[&str]); 11] = [
+const ANSWERS: [(&str, &[&str]); 14] = [
     (
         "compare",
         &["compare", "lfs:size=64M", "ffs:size=64M", "-w", "zipf:writes=200,file-bytes=4M"],
     ),
+    ("run", &["run", "EXPERIMENT"]),
+    ("runs", &["run", "EXPERIMENT", "--list"]),
+    ("diff", &["diff", "STORE", "STORE"]),
     ("server", &["compare", "--server", "SERVER"]),
     (
         "frontier",
@@ -61,6 +64,16 @@ const ANSWERS: [(&str, &[&str]); 11] = [
     ("forecast", &["forecast", "KEPT", "ffs:cache=2M", "-t", "TRACE", "--try", "cache=4M"]),
 ];
 
+const EXPERIMENT: &str = r#"
+workloads = ["zipf:writes=100,file-bytes=1M"]
+with = "size=64M"
+seeds = 2
+configs = ["ffs"]
+[[config]]
+base = "lfs"
+grid = { cache = ["2M", "4M"] }
+"#;
+
 const SERVER: &str = r#"
 [host.main]
 cache = "2M"
@@ -90,6 +103,7 @@ impl Place {
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(dir.join("snapshots")).unwrap();
         std::fs::write(dir.join("server.toml"), SERVER).unwrap();
+        std::fs::write(dir.join("experiment.toml"), EXPERIMENT).unwrap();
         let place = Place(dir);
         let [trace, image, kept] = ["TRACE", "IMAGE", "KEPT"].map(|name| place.path(name));
         twinfs(&["convert", "-w", "small-files:files=60", "-o", &trace]);
@@ -118,6 +132,8 @@ impl Place {
             "IMAGE" => "image.img",
             "KEPT" => "kept.img",
             "SERVER" => "server.toml",
+            "EXPERIMENT" => "experiment.toml",
+            "STORE" => "experiment.toml.runs",
             "SNAPSHOTS" => "snapshots",
             "NEW" => "new.img",
             word => return word.into(),

@@ -18,11 +18,11 @@ use crate::size::Size;
 
 pub(crate) fn run(args: &Stat, interrupts: &Interrupts) -> Outcome {
     if args.times.is_some() && args.watch.is_none() && !args.observe.is_on() {
-        return Err(usage("--times is for --watch and --observe"));
+        return Err(usage("--count is for --watch and --observe"));
     }
     let goes_on = args.watch.is_some() || args.observe.is_on();
     if goes_on && args.times.is_none() && args.output.has_page() {
-        return Err(usage("a page is written at the end: it needs --times"));
+        return Err(usage("a page is written at the end: it needs --count"));
     }
     let mut printer = Printer::of(&args.output, interrupts)?;
     if args.observe.is_on() {
