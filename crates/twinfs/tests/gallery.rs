@@ -11,7 +11,7 @@ const GALLERY: [(&str, &str); 5] = [
     ),
     (
         "frontier",
-        "frontier -w mail:messages=100,think=100ms --config lfs:size=64M --policies delayed,update,watermarks --ages 1s,5s,30s --instants 10",
+        "frontier -w zipf:writes=1000,file-bytes=8M --config lfs:size=64M --ages 1s,5s --instants 6",
     ),
     (
         "volume",
