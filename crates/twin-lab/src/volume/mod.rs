@@ -163,7 +163,7 @@ pub fn run_all(
             let at = next.fetch_add(1, Ordering::Relaxed);
             let Some(named) = runs.get(at) else { break };
             let totals = named.1.run(&progress);
-            ended(at, row(named, totals.clone()));
+            ended(at, row(named, totals));
             found.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(totals);
         }
     };
