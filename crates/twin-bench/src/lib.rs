@@ -22,7 +22,7 @@ mod tpcb;
 
 pub use parse::{help, parse, sweep_sizes};
 pub use report::{ratios, report};
-pub use run::{Place, Row, Target, run};
+pub use run::{Place, Row, Target, count, run};
 
 /// The content of a file: a function of these two and the offset, so that readers can check it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -75,6 +75,8 @@ pub struct Row {
 /// Runs the benchmarks on the targets `runs` times. The targets take turns within each benchmark,
 /// starting with another one each time, so that changes on the machine affect all of them alike.
 ///
+/// `progress` is told what there is after each run, and of how many runs it was which.
+///
 /// # Errors
 /// The first run that fails.
 pub fn run(
@@ -82,10 +84,10 @@ pub fn run(
     targets: &[Target],
     runs: usize,
     clock: Clock<'_>,
-    progress: &dyn Fn(usize, usize),
+    progress: &dyn Fn(&[Row], usize, usize),
 ) -> Result<Vec<Row>, BenchFailure> {
     let mut rows: Vec<Row> = Vec::new();
-    let all = benches.len() * targets.iter().map(|t| t.runs(runs)).sum::<usize>();
+    let all = count(benches, targets, runs);
     let mut ended = 0;
     for round in 0..runs {
         for bench in benches {
@@ -98,11 +100,16 @@ pub fn run(
                 let phases = target.run(&**bench, clock)?;
                 add(&mut rows, &bench.label(), &phases, place, targets.len());
                 ended += 1;
-                progress(ended, all);
+                progress(&rows, ended, all);
             }
         }
     }
     Ok(rows)
+}
+
+/// The number of runs that [`run`] makes.
+pub fn count(benches: &[Box<dyn Benchmark>], targets: &[Target], runs: usize) -> usize {
+    benches.len() * targets.iter().map(|target| target.runs(runs)).sum::<usize>()
 }
 
 fn add(rows: &mut Vec<Row>, bench: &str, phases: &[Phase], place: usize, targets: usize) {
@@ -146,7 +153,7 @@ mod tests {
         ];
         for text in texts {
             let benches = parse(text).unwrap();
-            let rows = run(&benches, &targets, 1, &|| 0.0, &|_, _| {}).unwrap();
+            let rows = run(&benches, &targets, 1, &|| 0.0, &|_, _, _| {}).unwrap();
             assert!(rows.len() >= 3, "{text}: {} phases", rows.len());
             let simulated = |r: &&Row| r.rates[0].iter().all(|&rate| rate > 0.0);
             assert_eq!(rows.iter().filter(simulated).count(), rows.len(), "{text}");

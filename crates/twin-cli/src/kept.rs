@@ -101,6 +101,9 @@ struct Shared<T> {
 pub struct Kept<T> {
     shared: Arc<Mutex<Shared<T>>>,
     place: Option<Place>,
+    interrupts: Interrupts,
+    /// Prints what there is, unless that has been done.
+    partial: Arc<dyn Fn() + Send + Sync>,
     _undoing: Undoing,
 }
 
@@ -116,11 +119,11 @@ impl<T: Keep + Send + 'static> Kept<T> {
         interrupts: &Interrupts,
         (known, all): (BTreeMap<usize, T>, usize),
         place: Option<Place>,
-        report: impl Fn(&BTreeMap<usize, T>) -> Report + Send + 'static,
+        report: impl Fn(&BTreeMap<usize, T>) -> Report + Send + Sync + 'static,
     ) -> Kept<T> {
         let shared = Arc::new(Mutex::new(Shared { parts: known, printer: Some(printer) }));
         let (of_interrupt, bar, to) = (Arc::clone(&shared), bar.clone(), place.clone());
-        let undoing = interrupts.undo(move || {
+        let partial: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
             let mut shared = locked(&of_interrupt);
             let Some(mut printer) = shared.printer.take() else { return };
             bar.finish();
@@ -137,7 +140,9 @@ impl<T: Keep + Send + 'static> Kept<T> {
                 eprintln!("twinfs: {why}");
             }
         });
-        Kept { shared, place, _undoing: undoing }
+        let again = Arc::clone(&partial);
+        let undoing = interrupts.undo(move || again());
+        Kept { shared, place, interrupts: interrupts.clone(), partial, _undoing: undoing }
     }
 
     /// A part has ended.
@@ -145,8 +150,13 @@ impl<T: Keep + Send + 'static> Kept<T> {
         locked(&self.shared).parts.insert(at, part);
     }
 
-    /// Ends it: who prints the whole answer. `None` if an interrupt has printed.
+    /// Ends it: who prints the whole answer. `None` after an interrupt, when the part has been printed.
     pub fn end(self) -> Option<Printer> {
+        // What an interrupt has ended early is not the whole answer.
+        if self.interrupts.check().is_err() {
+            (self.partial)();
+            return None;
+        }
         let printer = locked(&self.shared).printer.take();
         if let (Some(_), Some(place)) = (&printer, &self.place) {
             place.forget();

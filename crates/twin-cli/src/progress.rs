@@ -211,7 +211,7 @@ impl Left {
     fn seconds(&self) -> Option<f64> {
         let (now, share) = *self.samples.last()?;
         let (half, before) = *self.samples.get(self.samples.len() / 2)?;
-        if self.samples.len() < FEWEST || share < LEAST || share >= 1.0 || before <= 0.0 {
+        if self.samples.len() < FEWEST || !(LEAST..1.0).contains(&share) || before <= 0.0 {
             return None;
         }
         let paces = [before / half, (share - before) / (now - half)];

@@ -49,6 +49,10 @@ pub struct Reproduce {
     /// none does. As JSON it is one object, with the tallies. Takes some minutes.
     #[arg(long, conflicts_with_all = ["html", "without", "sensitivity", "cross_validate"])]
     pub wrong: bool,
+    /// Leave out the claims that take long: studies of servers and of aged volumes, and TPC-B with the cleaner.
+    /// The verdict names them.
+    #[arg(long, conflicts_with_all = ["claims", "wrong", "choices", "without"])]
+    pub quick: bool,
     /// Go on from where the same command was interrupted.
     #[arg(long)]
     pub resume: bool,

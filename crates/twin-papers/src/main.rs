@@ -53,7 +53,8 @@ fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     }
     let without = args.without.as_deref().map(choice).transpose()?;
     let variation = without.map_or(&Variation::NONE, |choice| &choice.without);
-    let claims = chosen(all, &args.claims, without.map(|choice| choice.papers))?;
+    let mut claims = chosen(all, &args.claims, without.map(|choice| choice.papers))?;
+    claims.retain(|claim| !args.quick || !takes_long(claim));
     if args.cells && claims.iter().any(|claim| claim.id != TABLE) {
         return Err(usage(format!("--cells is for one claim: twinfs reproduce {TABLE} --cells")));
     }
@@ -89,6 +90,9 @@ fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     };
     bar.finish();
     let mut report = report(args, &judged, &results, found.as_deref());
+    if args.quick {
+        tell_left_out(&mut report, &judged);
+    }
     if for_page {
         report.set_page(reproduce::html(&judged, &results, measured.as_ref()));
         let of_logging = |claim: &&Claim| matches!(claim.paper(), Paper::Clc | Paper::Lvc);
@@ -217,6 +221,24 @@ fn report(
         }
     }
 }
+
+/// Names the claims that `--quick` leaves out.
+fn tell_left_out(report: &mut Report, judged: &[Judged]) {
+    let long = reproduce::claims().iter().filter(|claim| takes_long(claim));
+    let left_out: Vec<&str> = long.map(|claim| claim.id).collect();
+    let verdict = reproduce::verdict(judged);
+    let text = format!("{verdict}\nLeft out, as they take long: {}.", left_out.join(", "));
+    report.set_verdict(text, JUDGED_BY);
+}
+
+/// True if a claim takes much longer than others.
+fn takes_long(claim: &Claim) -> bool {
+    let is = |other: &&Claim| other.id == claim.id;
+    reproduce::STUDIES.iter().any(is) || LONG.contains(&claim.id)
+}
+
+/// Claims of benchmarks that take long.
+const LONG: [&str; 1] = ["tpcb-cleaner"];
 
 /// An answer with its verdict and these lines.
 fn answer(judged: &[Judged], lines: String) -> Report {

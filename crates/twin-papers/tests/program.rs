@@ -3,6 +3,7 @@
 // Signals are sent and answered in real time.
 #![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
@@ -13,8 +14,13 @@ const SOON: Duration = Duration::from_secs(60);
 
 fn program(args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_twinfs-reproduce"));
-    command.args(args).stdin(Stdio::null());
+    command.args(args).stdin(Stdio::null()).env("XDG_STATE_HOME", state());
     command
+}
+
+/// Where what is interrupted is kept.
+fn state() -> PathBuf {
+    Path::new(env!("CARGO_TARGET_TMPDIR")).join("reproduce-state")
 }
 
 fn said(out: &Output) -> String {
@@ -68,4 +74,40 @@ fn a_signal_ends_it() {
         }
         assert_eq!(child.wait().unwrap().code(), Some(code));
     }
+}
+
+/// The number of runs after which the program was interrupted, and what it printed.
+fn interrupted(args: &[&str], after: Duration) -> (u64, String) {
+    let child = program(args).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap();
+    std::thread::sleep(after);
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(130));
+    let text = String::from_utf8_lossy(&out.stdout).into_owned();
+    let answer: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let schema = serde_json::from_str(twin_report::schema::SCHEMA_TEXT).unwrap();
+    assert_eq!(twin_report::schema::problems(&schema, &answer), [""; 0]);
+    let why = answer["partial"].as_str().unwrap();
+    let count = why.split_once("after ").unwrap().1.split(' ').next().unwrap();
+    (count.parse().unwrap(), text)
+}
+
+#[test]
+fn interrupted_work_is_taken_up_by_the_same_command_alone() {
+    let _ = std::fs::remove_dir_all(state());
+    let none = program(&["efs-small", "--resume"]).output().unwrap();
+    assert!(!none.status.success() && said(&none).contains("nothing to resume"), "{}", said(&none));
+    let line = ["efs-small", "efs-table", "--json"];
+    let waits = [1, 2, 4, 8, 16, 32].map(Duration::from_secs);
+    let (first, text) = waits
+        .into_iter()
+        .map(|wait| interrupted(&line, wait))
+        .find(|(count, _)| *count > 0)
+        .expect("a run ends within half a minute");
+    assert!(text.contains("--resume goes on from here"), "{text}");
+    let again = [&line[..], &["--resume"]].concat();
+    let (second, _) = interrupted(&again, Duration::from_millis(600));
+    assert!(second >= first, "{second} runs where {first} were known");
+    let other = program(&["efs-table", "--json", "--resume"]).output().unwrap();
+    assert!(said(&other).contains("nothing to resume"), "{}", said(&other));
 }

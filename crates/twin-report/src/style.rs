@@ -51,7 +51,7 @@ vertical-align:baseline;margin-right:6px}\
 table{border-collapse:collapse;font-size:14px;margin:8px 0;display:block;width:fit-content;\
 max-width:100%;overflow-x:auto}\
 th,td{padding:3px 9px;text-align:right;vertical-align:top;border-bottom:1px solid var(--line);\
-white-space:nowrap}td.lines{white-space:pre-line}\
+white-space:nowrap}td.lines{white-space:pre}\
 tr:first-child th{border-bottom:2px solid var(--rule);white-space:normal;\
 overflow-wrap:break-word}\
 th{font-weight:600}tr.group th{border-bottom:0;text-align:center}\

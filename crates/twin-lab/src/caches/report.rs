@@ -35,9 +35,12 @@ pub fn report(title: &str, study: &Study<'_>, rows: &[Row]) -> Report {
     if has_disk {
         measures.push(("Time of the disk", "time of the disk, s", "disk, s", &seconds));
     }
-    let chosen = &order[..order.len().min(CURVES)];
+    // What is drawn last is seen where curves coincide: the optimum.
+    let mut chosen = order[..order.len().min(CURVES)].to_vec();
+    chosen.sort_by_key(|policy| is_offline(study, policy));
+    let order: Vec<&str> = chosen.iter().chain(order.iter().skip(CURVES)).copied().collect();
     for (title, label, heading, value) in &measures {
-        report.on_page(vec![curves(study, rows, chosen, (title, label), value)]);
+        report.on_page(vec![curves(study, rows, &chosen, (title, label), value)]);
         report.add(grid(rows, heading, value));
     }
     if order.len() > CURVES {

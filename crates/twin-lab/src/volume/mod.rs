@@ -149,19 +149,21 @@ impl Study {
 }
 
 /// Runs all on up to `threads` threads. Calls `progress` from any thread with the number of blocks
-/// that users have written since the last call.
+/// that users have written since the last call, and `ended` with each run that has ended.
 pub fn run_all(
     runs: &[(String, StudyRun)],
     threads: usize,
     progress: &(dyn Fn(u64) + Sync),
+    ended: &(dyn Fn(usize, Row) + Sync),
 ) -> Vec<Row> {
     let next = AtomicUsize::new(0);
     let found: Mutex<Vec<Option<Totals>>> = Mutex::new(vec![None; runs.len()]);
     let work = || {
         loop {
             let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some((_, run)) = runs.get(at) else { break };
-            let totals = run.run(&progress);
+            let Some(named) = runs.get(at) else { break };
+            let totals = named.1.run(&progress);
+            ended(at, row(named, totals));
             found.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(totals);
         }
     };

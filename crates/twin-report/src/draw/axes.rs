@@ -86,7 +86,12 @@ pub(super) fn tick_label(y: f64) -> String {
         y if y >= 1e4 => format!("{}k", y / 1e3),
         y if y >= 10.0 || y == y.round() => format!("{y:.0}"),
         y if y >= 0.1 => format!("{y:.1}"),
-        y => format!("{y:.2}"),
+        // As many digits as the first one needs, and one more.
+        y => {
+            let digits = (2.0 - y.log10().floor() - 1.0).clamp(2.0, 12.0) as usize;
+            let text = format!("{y:.digits$}");
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        }
     }
 }
 
@@ -303,6 +308,12 @@ fn legend_in(out: &mut String, width: f64, from: f64, entries: &[(&str, Sample)]
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn labels_of_small_values_have_the_digits_that_they_need() {
+        let labels = [0.0, 0.05, 0.001, 0.0025, 0.2, 12_000.0].map(tick_label);
+        assert_eq!(labels, ["0", "0.05", "0.001", "0.0025", "0.2", "12k"]);
+    }
 
     #[test]
     fn ticks_are_round_and_reach_the_top() {

@@ -94,7 +94,7 @@ fn height_of(width: f64, all: &[Line]) -> f64 {
 }
 
 /// The width of a drawing that takes the whole width of a page.
-const WHOLE: f64 = 900.0;
+const WHOLE: f64 = 1080.0;
 
 /// A drawing for the whole width of a page, and the same in the usual width for a narrow screen.
 fn whole(draw: impl Fn(f64) -> String) -> String {
@@ -385,7 +385,7 @@ mod tests {
     #[test]
     fn a_fitted_axis_begins_near_its_points_and_takes_the_whole_width() {
         let text = fitted(&CHART, &line(vec![(95.0, 0.0), (140.0, 0.0)]), "x");
-        assert!(text.contains("viewBox=\"0 0 900") && text.contains("viewBox=\"0 0 440"));
+        assert!(text.contains("viewBox=\"0 0 1080") && text.contains("viewBox=\"0 0 440"));
         assert!(text.contains("\"middle\">90<") && !text.contains("\"middle\">0<"), "{text}");
         assert!(
             !text.contains("no figures") && !text.contains("NaN"),

@@ -22,7 +22,7 @@ use twin_lab::layouts::layout;
 use twin_lab::{Platter, Workload};
 use twin_mount::git;
 use twin_mount::source_map::{each_snapshot, map_of_source};
-use twin_report::table::{Cell, fixed};
+use twin_report::table::{figure, fixed};
 use twin_report::{Part, Table};
 use twin_settings::{grammar, value};
 use twin_trace::readers::CHECKOUTS;
@@ -316,13 +316,13 @@ struct Report {
     age_distance: Option<f64>,
     has_converged: Option<bool>,
     #[serde(skip)]
-    agreements: Vec<(&'static str, Agreement)>,
+    agreements: Vec<Agreed>,
 }
 
 impl Report {
     fn of(to: &Path, aged: &Aged, planned: &Planned, plan: Option<&Plan>) -> Report {
         let agreements = plan.map_or(Vec::new(), |plan| agreements(plan, planned, aged));
-        let distance = |nth: usize| agreements.get(nth).map(|(_, agreement)| agreement.distance);
+        let distance = |nth: usize| agreements.get(nth).map(|(.., agreement)| agreement.distance);
         let twin_age::Layout { score, dynamic, files, file_bytes, .. } = &aged.layout;
         Report {
             output: to.display().to_string(),
@@ -341,7 +341,7 @@ impl Report {
             size_distance: distance(0),
             age_distance: distance(1),
             has_converged: (!agreements.is_empty())
-                .then(|| agreements.iter().all(|(_, agreement)| agreement.has_converged())),
+                .then(|| agreements.iter().all(|(.., agreement)| agreement.has_converged())),
             agreements,
         }
     }
@@ -375,7 +375,7 @@ impl Report {
     /// Sizes and ages beside those of the profile.
     fn parts(&self) -> Vec<Part> {
         let mut parts = Vec::new();
-        for (what, agreement) in &self.agreements {
+        for (what, unit, agreement) in &self.agreements {
             let verdict = if agreement.has_converged() { "converged" } else { "NOT converged" };
             let words = format!(
                 "{what}: {verdict}, {:.4} from the profile (chance alone reaches {:.4} once in a hundred).",
@@ -384,23 +384,29 @@ impl Report {
             parts.push(words.into());
             let row = |bucket: &twin_age::Bucket| {
                 let shares = [bucket.expected, bucket.found].map(|share| fixed(share * 100.0, 2));
-                [Cell::from(bucket.bound.to_string())].into_iter().chain(shares).collect()
+                [figure(bucket.bound / unit.1)].into_iter().chain(shares).collect()
             };
             let buckets = agreement.buckets.iter().filter(|b| b.expected + b.found > 0.0);
-            let columns = ["up to", "profile, %", "volume, %"];
+            let columns = [format!("up to, {}", unit.0), "profile, %".into(), "volume, %".into()];
             parts.push(Table::new(columns, 1).with(buckets.map(row)).into());
         }
         parts
     }
 }
 
+/// Sizes or ages: their name, the unit in which they are shown with its length in that of the profile, and how far they
+/// agree.
+type Agreed = (&'static str, (&'static str, f64), Agreement);
+
 /// Sizes and ages of the files on the volume beside the profile's.
-fn agreements(plan: &Plan, planned: &Planned, aged: &Aged) -> Vec<(&'static str, Agreement)> {
+fn agreements(plan: &Plan, planned: &Planned, aged: &Aged) -> Vec<Agreed> {
     let sizes = aged.map.regular().map(|file| file.size as f64);
     let now = aged.map.now_s();
     let age = |mtime_s: i64| (now - mtime_s) as f64 * 1e9 / planned.age_unit_ns;
     let ages = aged.map.regular().map(|file| age(file.mtime_s));
-    let of_sizes = plan.sizes().map(|expected| ("Sizes", agreement(&expected, sizes)));
-    let of_ages = ("Ages", agreement(&plan.profile.ages, ages));
+    let of_sizes =
+        plan.sizes().map(|expected| ("Sizes", ("bytes", 1.0), agreement(&expected, sizes)));
+    let days = ("days", 86_400e9 / planned.age_unit_ns);
+    let of_ages = ("Ages", days, agreement(&plan.profile.ages, ages));
     of_sizes.into_iter().chain([of_ages]).collect()
 }

@@ -1,13 +1,15 @@
 //! `twinfs bench`: benchmarks on simulated volumes, mounts and any directories, side by side.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
+use serde_json::Value;
 use twin_bench::{self as bench, Target, directory};
 use twin_cli::progress::Progress;
-use twin_cli::{Failure, Outcome, Printer, say, usage};
+use twin_cli::{Failure, Keep, Kept, Outcome, Printer, say, usage};
 use twin_host::fuse::sync_file_system;
 use twin_host::{Interrupts, Undoing, absolute, real_clock, remove_by_force};
 use twin_lab::{Config, Run};
@@ -47,7 +49,7 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     for text in texts {
         benches.extend(bench::parse(text).map_err(usage)?);
     }
-    let mut printer = Printer::of(&args.output, interrupts)?;
+    let printer = Printer::of(&args.output, interrupts)?;
     // All that can be wrong with the command line is known before a volume is aged.
     let targets = targets(args, &interrupts.stop())?;
     let _undoing: Vec<_> = args.dir.iter().map(|dir| undoes_runs(dir, interrupts)).collect();
@@ -55,12 +57,22 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
         Some(_) => Progress::hidden(),
         None => Progress::of("benchmarks", 1),
     };
-    let progress = |ended: usize, all: usize| bar.set(ended as u64, all as u64);
-    let result =
-        bench::run(&benches, &targets, args.runs.map_or(1, usize::from), &real_clock(), &progress);
-    bar.finish();
-    let rows = result.map_err(|e| e.to_string())?;
     let names: Vec<String> = targets.iter().map(Target::name).collect();
+    let runs = args.runs.map_or(1, usize::from);
+    let (all, of_names) = (bench::count(&benches, &targets, runs), names.clone());
+    let kept = Kept::new((printer, &bar), interrupts, (BTreeMap::new(), all), None, move |ended| {
+        let rows = ended.values().next_back().map_or(&[][..], |Ended(rows)| rows);
+        bench::report(rows, &of_names, &[])
+    });
+    let progress = |rows: &[bench::Row], ended: usize, all: usize| {
+        bar.set(ended as u64, all as u64);
+        kept.add(ended, Ended(rows.to_vec()));
+    };
+    let result = bench::run(&benches, &targets, runs, &real_clock(), &progress);
+    bar.finish();
+    // Whatever an interrupt has printed is printed.
+    let Some(mut printer) = kept.end() else { return Ok(ExitCode::FAILURE) };
+    let rows = result.map_err(|e| e.to_string())?;
     let simulated = targets.iter().filter_map(|target| match target {
         Target::Simulated(run) => Some(&run.config),
         _ => None,
@@ -68,6 +80,19 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     let report = bench::report(&rows, &names, &simulated.collect::<Vec<_>>());
     printer.print(&report)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The rows after a run; they are not kept for later, as a machine may be another then.
+struct Ended(Vec<bench::Row>);
+
+impl Keep for Ended {
+    fn keep(&self) -> Option<Value> {
+        None
+    }
+
+    fn of(_: &Value) -> Option<Ended> {
+        None
+    }
 }
 
 /// Measures the device under a directory.

@@ -67,7 +67,7 @@ pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     }
     targets.push(Target::Place(Arc::new(BareDevice::new(&turns))));
     let bar = Progress::of("benchmarks", 1);
-    let progress = |ended: usize, all: usize| bar.set(ended as u64, all as u64);
+    let progress = |_: &[bench::Row], ended: usize, all: usize| bar.set(ended as u64, all as u64);
     let result =
         bench::run(&benches, &targets, args.runs.map_or(1, usize::from), &real_clock(), &progress);
     bar.finish();

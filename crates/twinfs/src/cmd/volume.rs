@@ -1,16 +1,18 @@
 //! `twinfs volume`: what cleaning costs on a bare volume.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
+use serde_json::Value;
 use twin_clean::volume::workload;
 use twin_clean::{placement, victim};
 use twin_cli::progress::Progress;
-use twin_cli::{Failure, Outcome, Printer, say, usage};
+use twin_cli::{Failure, Keep, Kept, Outcome, Printer, say, usage};
 use twin_host::{Interrupts, real_clock};
 use twin_lab::volume::{
-    Input, Study, every, full_table, gaps, list, markdown, read_trace, report, rivals, run_all,
+    Input, Row, Study, every, full_table, gaps, list, markdown, read_trace, report, rivals, run_all,
 };
 use twin_mount::input::{Wanted, must_be};
 use twin_trace::Reading;
@@ -41,15 +43,22 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
         open_segments: args.open_segments,
     };
     let runs = study.runs().map_err(usage)?;
-    let mut printer = Printer::of(&args.output, interrupts)?;
+    let printer = Printer::of(&args.output, interrupts)?;
     let writes = runs.iter().map(|(_, run)| run.writes()).sum();
     let bar = Progress::of("blocks written", writes);
     let clock = real_clock();
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = args.threads.unwrap_or(cores);
-    let rows = run_all(&runs, threads, &|written| bar.inc(written));
+    let kept =
+        Kept::new((printer, &bar), interrupts, (BTreeMap::new(), runs.len()), None, |ended| {
+            report(&ended.values().map(|ended: &Ended| ended.0.clone()).collect::<Vec<_>>())
+        });
+    let rows =
+        run_all(&runs, threads, &|written| bar.inc(written), &|at, row| kept.add(at, Ended(row)));
     let seconds = clock();
     bar.finish();
+    // Whatever an interrupt has printed is printed.
+    let Some(mut printer) = kept.end() else { return Ok(ExitCode::FAILURE) };
     let mut report = report(&rows);
     // With several shares of garbage the name of a workload has the share behind it.
     let is_of = |name: &str, workload: &str| {
@@ -82,6 +91,19 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
         );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// A run that has ended; it is not kept for later, as runs are short.
+struct Ended(Row);
+
+impl Keep for Ended {
+    fn keep(&self) -> Option<Value> {
+        None
+    }
+
+    fn of(_: &Value) -> Option<Ended> {
+        None
+    }
 }
 
 /// The exponents of the full table: those of SepBIT's experiments.
