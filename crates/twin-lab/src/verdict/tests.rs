@@ -290,6 +290,25 @@ fn the_reason_is_told_in_counts_and_in_how_layouts_write() {
 }
 
 #[test]
+fn what_is_read_more_often_has_its_reason() {
+    let of = |config: &str, us, reads: u64, read_bytes, cache_hit_share| {
+        let reads_s = reads as f64 * 100e-6;
+        let disk_use = DiskFigures { reads, read_bytes, reads_s, ..DiskFigures::default() };
+        Figures { disk_use, cache_hit_share, ..waiting(config, 0.0, vec![verb("read", 1000, us)]) }
+    };
+    let text = |second: Figures| {
+        judge(vec![of("lfs", 100.0, 100, 1 << 20, 0.9), second], "waiting").1.unwrap()
+    };
+    let fewer_hits = text(of("lfs:cache=1M", 500.0, 900, 9 << 20, 0.5));
+    let why = "With lfs:cache=1M the disk did 900 reads of 100 us each (lfs: 100 of 100 us). lfs:cache=1M \
+               reads more often because its cache served 50.0% of look-ups, not 90.0%.";
+    assert!(fewer_hits.contains(why), "{fewer_hits}");
+    let smaller = text(of("ffs", 500.0, 500, 1 << 20, 0.9));
+    let why = "ffs reads more often because its reads have 2.0 KiB, not 10.2 KiB.";
+    assert!(smaller.contains(why), "{smaller}");
+}
+
+#[test]
 fn bytes_that_were_written_more_are_told_by_what_they_are() {
     let of = |config: &str, written: u64, contents: u64, moved: u64| {
         let log = LogFigures {

@@ -175,10 +175,13 @@ pub(super) fn later(pair: Pair<'_>) -> Vec<String> {
     lines
 }
 
+/// The least share of all waiting that stands for a difference of latencies.
+const WORTH_TELLING: f64 = 0.1;
+
 /// What of the disk's work made operations slower.
 pub(super) fn busier_disk(pair: Pair<'_>) -> Vec<String> {
-    let gap = pair[1].figures.waiting_s - pair[0].figures.waiting_s;
-    let told = disk(pair, gap.max(0.0));
+    let [before, now] = pair.map(|side| side.figures.waiting_s);
+    let told = disk(pair, (now - before).max(WORTH_TELLING * now));
     told.into_iter().enumerate().map(|(nth, told)| why(nth == 0, told)).collect()
 }
 
@@ -322,17 +325,18 @@ fn disk(pair: Pair<'_>, gap: f64) -> Vec<String> {
             times(a.writes)
         ));
     }
-    let mut told = Vec::new();
-    for kind in &matter {
-        let [before, now] = [kind.told(a, false), kind.told(b, true)];
-        let because = match kind.nouns == READS.nouns && by_number(kind) {
-            true => (kind.because)(pair).map_or(String::new(), |why| format!(", because {why}")),
-            false => String::new(),
-        };
-        told.push(format!("{now} ({}: {before}{because})", first.label));
-    }
+    let told = matter
+        .iter()
+        .map(|kind| format!("{} ({}: {})", kind.told(b, true), first.label, kind.told(a, false)));
+    let told: Vec<String> = told.collect();
     if !told.is_empty() {
         let mut line = format!("With {} the disk did {}.", next.label, list(&told));
+        let reads_more = |kind: &&Kind| kind.nouns == READS.nouns && by_number(kind);
+        if let Some(why) =
+            matter.iter().copied().find(reads_more).and_then(|_| (READS.because)(pair))
+        {
+            line += &format!(" {} reads more often because {why}.", next.label);
+        }
         if matter.iter().any(|kind| kind.nouns == FLUSHES.nouns) {
             line += &flushes_for_fsyncs(pair).unwrap_or_default();
         }

@@ -58,7 +58,11 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     let pace = Pace::of(args.pace, &workload, args.speed).map_err(usage)?;
     let targets = on::targets(&args.on)?;
     let mut printer = Printer::of(&args.output, interrupts)?;
-    let measure = measure_of(args, pace, &configs)?;
+    let measure = match &args.by {
+        Some(name) => MEASURES.get(name).map_err(|e| e.to_string())?,
+        None => measure_for(pace),
+    };
+    measurable(measure, &configs).map_err(usage)?;
     let start = Start::of(&args.start)?;
     let trust = Trust::of(&configs);
     let pauses = Pauses::of(&workload, pace).map_err(|error| error.to_string())?;
@@ -98,20 +102,6 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     printer.print(&report)?;
     let all_done = ending(&figures, &not_run) && !is_cut && measured.iter().all(on::is_whole);
     Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
-}
-
-/// The measure that judges: the chosen one, or the one for the pace.
-fn measure_of(
-    args: &Compare,
-    pace: twin_trace::replay::Pace,
-    configs: &[Config],
-) -> Result<&'static MeasureEntry, Failure> {
-    let measure = match &args.by {
-        Some(name) => MEASURES.get(name).map_err(|e| e.to_string())?,
-        None => measure_for(pace),
-    };
-    measurable(measure, configs).map_err(usage)?;
-    Ok(measure)
 }
 
 /// Runs of these configurations with the observers that were asked for.

@@ -225,7 +225,6 @@ impl Rows {
                 return false;
             };
             let (other, before) = before.split_once(": ").unwrap();
-            let before = before.split_once(", because ").map_or(before, |(before, _)| before);
             let (count, mean) = requests(self.row(label), kind);
             assert_eq!(number(number_now), count, "{line}");
             is(mean_now, mean);
@@ -236,13 +235,33 @@ impl Rows {
             assert_eq!(number(number_before), count, "{line}");
             is(mean_before, mean);
         }
-        if let Some(found) = fields(more, " That is {} flushes for each fsync, not {}.") {
-            let row = self.row(label);
+        let rest = more.trim().trim_end_matches('.');
+        rest.is_empty() || rest.split(". ").all(|sentence| self.is_about_requests(sentence, label))
+    }
+
+    /// What is said of requests besides: of those of the run with this name.
+    fn is_about_requests(&self, sentence: &str, label: &str) -> bool {
+        let row = self.row(label);
+        if let Some(found) = fields(sentence, "That is {} flushes for each fsync, not {}") {
             let flushes = requests(row, "flushes").0 as f64;
             is_ratio(found[0], flushes / of_verb(row, "fsync").0 as f64);
             return true;
         }
-        more.is_empty() || more.starts_with(" The disks differ: ")
+        let sizes = "{} reads more often because its reads have {}, not {}";
+        if let Some(found) = fields(sentence, sizes) {
+            let bytes = float(&row["disk_use"]["read_bytes"]);
+            is(found[1], bytes / requests(row, "reads").0 as f64);
+            return found[0] == label;
+        }
+        let disks = "The disks differ: {} and {}, and the work of {} is {}% {}";
+        fields(sentence, disks).is_some_and(|found| {
+            assert!(row["disk"] == found[0] && found[0] == found[2], "{sentence}");
+            let parts = row["disk_use"]["time_s"].as_array().unwrap();
+            let work = || parts.iter().filter(|part| part[0] != "queue");
+            let all: f64 = work().map(|part| float(&part[1])).sum();
+            let most = work().map(|part| float(&part[1])).fold(0.0, f64::max);
+            format!("{:.0}", most * 100.0 / all) == found[3]
+        })
     }
 
     /// The sentences on pauses, other measures and trust.
