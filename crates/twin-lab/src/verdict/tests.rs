@@ -244,7 +244,7 @@ fn the_parts_of_a_difference_add_up_and_small_ones_are_the_rest() {
 }
 
 #[test]
-fn time_that_operations_share_is_told_once() {
+fn time_that_operations_share_counts_once() {
     let of = |config: &str, elapsed_s: f64, pauses_s: f64, end_s: f64| {
         let both = VerbFigures { elapsed_s: Some(elapsed_s), ..verb("fsync", 8, 1e6) };
         let span_s = elapsed_s + pauses_s;
@@ -258,7 +258,7 @@ fn time_that_operations_share_is_told_once() {
     assert!(text.as_ref().unwrap().contains(expected), "{text:?}");
 }
 
-/// A disk that did so many writes and flushes, each of which took so many microseconds.
+/// A disk with these numbers of writes and flushes, each of which took `us` microseconds.
 fn disk(writes: u64, flushes: u64, us: f64) -> DiskFigures {
     let [writes_s, flushes_s] = [writes, flushes].map(|number| number as f64 * us / 1e6);
     let written_bytes = writes * 8192;
@@ -266,7 +266,7 @@ fn disk(writes: u64, flushes: u64, us: f64) -> DiskFigures {
 }
 
 #[test]
-fn the_reason_is_told_in_counts_and_in_how_layouts_write() {
+fn the_reason_is_in_counts_and_in_how_layouts_write() {
     let of = |config: &str, us, disk_use| Figures {
         disk_use,
         ..waiting(config, 0.0, vec![verb("fsync", 1000, us)])
@@ -309,7 +309,7 @@ fn what_is_read_more_often_has_its_reason() {
 }
 
 #[test]
-fn bytes_that_were_written_more_are_told_by_what_they_are() {
+fn bytes_that_were_written_more_go_by_what_they_are() {
     let of = |config: &str, written: u64, contents: u64, moved: u64| {
         let log = LogFigures {
             new_data_bytes: contents << 20,
@@ -328,7 +328,7 @@ fn bytes_that_were_written_more_are_told_by_what_they_are() {
 }
 
 #[test]
-fn another_order_by_another_measure_is_told() {
+fn another_order_by_another_measure_is_named() {
     let of = |config: &str, us, mib: u64| {
         let disk_use = DiskFigures { written_bytes: mib << 20, ..DiskFigures::default() };
         Figures { disk_use, ..waiting(config, 0.0, vec![verb("read", 1000, us)]) }

@@ -73,8 +73,8 @@ impl Rows {
         self.0.iter().filter(|row| row["rank"] == place).count()
     }
 
-    fn are_values(&self, labels: &[&str], told: &str, measure: &str) {
-        for (label, text) in labels.iter().zip(items(told)) {
+    fn are_values(&self, labels: &[&str], reported: &str, measure: &str) {
+        for (label, text) in labels.iter().zip(items(reported)) {
             is(text, value(self.row(label), measure));
         }
     }
@@ -124,12 +124,12 @@ impl Rows {
             return true;
         }
         if let Some(found) = fields(line, "No winner by {} ({}): {} are equal within 2%: {}.") {
-            let [by, _, names, told] = found[..] else { return false };
+            let [by, _, names, reported] = found[..] else { return false };
             let values: Vec<f64> =
                 items(names).iter().map(|label| value(self.row(label), by)).collect();
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
             assert!(values.iter().all(|value| *value <= 1.02 * least), "{line}");
-            is(told, least);
+            is(reported, least);
             return true;
         }
         if let Some(found) = fields(line, "By {} ({}): {}.") {
@@ -159,9 +159,9 @@ impl Rows {
             let (mut rest, mut sum, mut first) = (parts, 0.0, None);
             while !rest.is_empty() {
                 let sign = if rest.contains(" less in ") { self.sign_of(rest) } else { 1.0 };
-                let (told, after) =
+                let (reported, after) =
                     rest.split_once(if sign < 0.0 { " less in " } else { " in " }).unwrap();
-                sum += sign * amount(told).0;
+                sum += sign * amount(reported).0;
                 if after == "all else" {
                     break;
                 }
@@ -177,7 +177,7 @@ impl Rows {
                 assert_eq!(crate::amounts::number(number), count, "{line}");
                 is(mean, mean_now);
                 is(mean_before, before);
-                is(told, sign * (now - then));
+                is(reported, sign * (now - then));
                 first = Some(other);
                 rest = after.strip_prefix(", ").or(after.strip_prefix(" and ")).unwrap_or("");
             }
@@ -268,8 +268,8 @@ impl Rows {
     fn is_aside(&self, line: &str) -> bool {
         let others =
             ["Other measures tell them apart: ", "Other measures tell the winners apart: "];
-        if let Some(told) = others.iter().find_map(|intro| line.strip_prefix(intro)) {
-            for one in told.trim_end_matches('.').split("; ") {
+        if let Some(reported) = others.iter().find_map(|intro| line.strip_prefix(intro)) {
+            for one in reported.trim_end_matches('.').split("; ") {
                 let pattern = "by {} {} has {}, and next is {} with {} ({} times)";
                 let [by, best, least, next, more, ratio] = fields(one, pattern).unwrap()[..] else {
                     return false;
@@ -281,8 +281,8 @@ impl Rows {
             }
             return true;
         }
-        if let Some(told) = line.strip_prefix("Another order: ") {
-            for one in told.trim_end_matches('.').split("; ") {
+        if let Some(reported) = line.strip_prefix("Another order: ") {
+            for one in reported.trim_end_matches('.').split("; ") {
                 let [by, ahead, least, more, behind] =
                     fields(one, "by {} {} is ahead with {} ({} with {})").unwrap()[..]
                 else {
