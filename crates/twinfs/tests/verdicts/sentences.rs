@@ -253,6 +253,11 @@ impl Rows {
             is(found[1], bytes / requests(row, "reads").0 as f64);
             return found[0] == label;
         }
+        let hits = "{} reads more often because its cache served {}% of look-ups, not {}%";
+        if let Some(found) = fields(sentence, hits) {
+            let share = float(&row["cache_hit_share"]) * 100.0;
+            return found[0] == label && format!("{share:.1}") == found[1];
+        }
         let disks = "The disks differ: {} and {}, and the work of {} is {}% {}";
         fields(sentence, disks).is_some_and(|found| {
             assert!(row["disk"] == found[0] && found[0] == found[2], "{sentence}");
