@@ -88,6 +88,10 @@ fn run(script: &Script, takes_us: u64, pace: Pace) -> Run {
     drop(replayer);
     let report = report.unwrap();
     assert_eq!((report.diverged_ops(), report.skipped), (0, 0), "{:?}", report.examples);
+    // Every instant belongs to the operations that were under way, or to nobody.
+    let shares: f64 = report.verbs.iter().map(|of| of.elapsed_ns).sum();
+    let all = shares + report.idle_ns as f64;
+    assert!((all - report.span_ns as f64).abs() < 1.0, "{all} of {}", report.span_ns);
     // Populating ends with a sync, after which the workload starts.
     let start = takes_us * MICROS;
     let seen = fs.seen.take().into_iter().map(|(op, a, b)| (op, a - start, b - start)).collect();

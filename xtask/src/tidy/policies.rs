@@ -77,7 +77,7 @@ const NO_POLICIES: &[(&str, &str)] = &[
         "crates/twin-bench/src/parse.rs",
         "benchmarks: their phases are called like them, and reproductions choose them as a user would",
     ),
-    ("crates/twin-lab/src/verdict.rs", "measures: fsync is also an operation"),
+    ("crates/twin-lab/src/verdict/measure.rs", "measures: fsync is also an operation"),
 ];
 
 struct Registered<'a> {

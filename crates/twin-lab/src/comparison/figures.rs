@@ -179,6 +179,12 @@ fn disk(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
     row("disk's work", &disk_time);
 }
 
+/// The rows of what clients did with the time.
+fn clients(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
+    row("  no operation under way", &|f| duration(f.pauses_s * 1e6));
+    row("clients waited", &|f| with_spread(f, "waiting"));
+}
+
 /// All figures: a row for each, a column for each run. Runs with failed operations come after those that
 /// can be compared.
 pub(super) fn table(all: &[&Figures]) -> Table {
@@ -207,8 +213,7 @@ pub(super) fn table(all: &[&Figures]) -> Table {
         row("  equal up to a factor of", &|f| factor(f).unwrap_or("-".into()));
     }
     row("all operations done", &|f| duration(f.span_s * 1e6));
-    row("  no operation under way", &|f| duration(f.pauses_s * 1e6));
-    row("clients waited", &|f| with_spread(f, "waiting"));
+    clients(&mut row);
     if all.iter().any(|f| f.deadlines.is_some()) {
         deadlines(&mut row);
     }

@@ -46,11 +46,11 @@ pub(super) fn pauses(runs: &[Run<'_>], how: &Judgement<'_>) -> Option<String> {
         Pauses::None => return None,
     };
     let first = runs.first()?.side;
-    let told = |figures: &Figures| {
+    let reported = |figures: &Figures| {
         format!("{} of {}", seconds(figures.pauses_s), seconds(figures.finish_s))
     };
     let others = runs[1..].iter().filter(|run| run.side.label != first.label);
-    let others = others.map(|run| format!("{}: {}", run.side.label, told(run.side.figures)));
+    let others = others.map(|run| format!("{}: {}", run.side.label, reported(run.side.figures)));
     let others: Vec<String> = others.collect();
     let others = match others.is_empty() {
         true => String::new(),
@@ -90,7 +90,7 @@ pub(super) fn other_measures(
     how: &Judgement<'_>,
 ) -> Option<String> {
     let figures = || runs.iter().map(|run| run.side.figures).enumerate();
-    let told = |measure: &'static MeasureEntry| {
+    let reported = |measure: &'static MeasureEntry| {
         let sorted = in_order(figures(), measure);
         let (best, rest) = sorted.split_first()?;
         let apart = |other: &&(usize, _)| gap(measure, how.trust, best.1, other.1) == Gap::Apart;
@@ -106,9 +106,10 @@ pub(super) fn other_measures(
             next.1.0 / best.1.0,
         ))
     };
-    let told: Vec<String> = others(how).filter_map(told).take(MOST_OTHERS).collect();
+    let reported: Vec<String> = others(how).filter_map(reported).take(MOST_OTHERS).collect();
     let whom = if are_all { "them" } else { "the winners" };
-    (!told.is_empty()).then(|| format!("Other measures tell {whom} apart: {}.", told.join("; ")))
+    (!reported.is_empty())
+        .then(|| format!("Other measures tell {whom} apart: {}.", reported.join("; ")))
 }
 
 /// The measures by which another run is ahead of all winners.
@@ -119,7 +120,7 @@ pub(super) fn other_orders(
 ) -> Option<String> {
     let figures = || judged.iter().map(|run| run.side.figures).enumerate();
     let wins = |at: usize| winners.iter().any(|run| run.side.label == judged[at].side.label);
-    let told = |measure: &'static MeasureEntry| {
+    let reported = |measure: &'static MeasureEntry| {
         let sorted = in_order(figures(), measure);
         let ahead = sorted.first().filter(|(at, _)| !wins(*at))?;
         let best_winner = sorted.iter().find(|(at, _)| wins(*at))?;
@@ -136,8 +137,8 @@ pub(super) fn other_orders(
             )
         })
     };
-    let told: Vec<String> = others(how).filter_map(told).take(MOST_OTHERS).collect();
-    (!told.is_empty()).then(|| format!("Another order: {}.", told.join("; ")))
+    let reported: Vec<String> = others(how).filter_map(reported).take(MOST_OTHERS).collect();
+    (!reported.is_empty()).then(|| format!("Another order: {}.", reported.join("; ")))
 }
 
 /// True if two runs made the same requests at the same times.
@@ -158,7 +159,7 @@ pub(super) fn sameness<'a>(judged: &[Run<'a>]) -> Vec<(Vec<Run<'a>>, String)> {
         }
     }
     let several = groups.into_iter().filter(|group| group.len() > 1);
-    let told = several.map(|group| {
+    let reported = several.map(|group| {
         let names = list(&group.iter().map(|run| run.side.label.to_owned()).collect::<Vec<_>>());
         let settings = group[0].side.config.resolved();
         let words = match group.iter().all(|run| run.side.config.resolved() == settings) {
@@ -170,7 +171,7 @@ pub(super) fn sameness<'a>(judged: &[Run<'a>]) -> Vec<(Vec<Run<'a>>, String)> {
         };
         (group, words)
     });
-    told.collect()
+    reported.collect()
 }
 
 /// The share of the time without pauses below which a disk is idle for the most part.

@@ -244,7 +244,7 @@ fn the_parts_of_a_difference_add_up_and_small_ones_are_the_rest() {
 }
 
 #[test]
-fn time_that_operations_share_is_told_once() {
+fn time_that_operations_share_counts_once() {
     let of = |config: &str, elapsed_s: f64, pauses_s: f64, end_s: f64| {
         let both = VerbFigures { elapsed_s: Some(elapsed_s), ..verb("fsync", 8, 1e6) };
         let span_s = elapsed_s + pauses_s;
@@ -258,7 +258,7 @@ fn time_that_operations_share_is_told_once() {
     assert!(text.as_ref().unwrap().contains(expected), "{text:?}");
 }
 
-/// A disk that did so many writes and flushes, each of which took so many microseconds.
+/// A disk with these numbers of writes and flushes, each of which took `us` microseconds.
 fn disk(writes: u64, flushes: u64, us: f64) -> DiskFigures {
     let [writes_s, flushes_s] = [writes, flushes].map(|number| number as f64 * us / 1e6);
     let written_bytes = writes * 8192;
@@ -266,7 +266,7 @@ fn disk(writes: u64, flushes: u64, us: f64) -> DiskFigures {
 }
 
 #[test]
-fn the_reason_is_told_in_counts_and_in_how_layouts_write() {
+fn the_reason_is_in_counts_and_in_how_layouts_write() {
     let of = |config: &str, us, disk_use| Figures {
         disk_use,
         ..waiting(config, 0.0, vec![verb("fsync", 1000, us)])
@@ -290,7 +290,26 @@ fn the_reason_is_told_in_counts_and_in_how_layouts_write() {
 }
 
 #[test]
-fn bytes_that_were_written_more_are_told_by_what_they_are() {
+fn what_is_read_more_often_has_its_reason() {
+    let of = |config: &str, us, reads: u64, read_bytes, cache_hit_share| {
+        let reads_s = reads as f64 * 100e-6;
+        let disk_use = DiskFigures { reads, read_bytes, reads_s, ..DiskFigures::default() };
+        Figures { disk_use, cache_hit_share, ..waiting(config, 0.0, vec![verb("read", 1000, us)]) }
+    };
+    let text = |second: Figures| {
+        judge(vec![of("lfs", 100.0, 100, 1 << 20, 0.9), second], "waiting").1.unwrap()
+    };
+    let fewer_hits = text(of("lfs:cache=1M", 500.0, 900, 9 << 20, 0.5));
+    let why = "With lfs:cache=1M the disk did 900 reads of 100 us each (lfs: 100 of 100 us). lfs:cache=1M \
+               reads more often because its cache served 50.0% of look-ups, not 90.0%.";
+    assert!(fewer_hits.contains(why), "{fewer_hits}");
+    let smaller = text(of("ffs", 500.0, 500, 1 << 20, 0.9));
+    let why = "ffs reads more often because its reads have 2.0 KiB, not 10.2 KiB.";
+    assert!(smaller.contains(why), "{smaller}");
+}
+
+#[test]
+fn bytes_that_were_written_more_go_by_what_they_are() {
     let of = |config: &str, written: u64, contents: u64, moved: u64| {
         let log = LogFigures {
             new_data_bytes: contents << 20,
@@ -309,7 +328,7 @@ fn bytes_that_were_written_more_are_told_by_what_they_are() {
 }
 
 #[test]
-fn another_order_by_another_measure_is_told() {
+fn another_order_by_another_measure_is_named() {
     let of = |config: &str, us, mib: u64| {
         let disk_use = DiskFigures { written_bytes: mib << 20, ..DiskFigures::default() };
         Figures { disk_use, ..waiting(config, 0.0, vec![verb("read", 1000, us)]) }

@@ -45,10 +45,11 @@ fn parts(mut all: Vec<More>, gap: f64, text: fn(f64) -> String) -> Vec<String> {
         true => format!("{} less {of}", text(-amount)),
         false => format!("{} {of}", text(amount)),
     };
-    let told = all.iter().filter(|more| more.amount.abs() >= WORTH_SAYING * gap);
-    let told: Vec<&More> = told.take(MOST_PARTS).collect();
-    let rest = gap - told.iter().map(|more| more.amount).sum::<f64>();
-    let mut words: Vec<String> = told.iter().map(|more| in_words(more.amount, &more.of)).collect();
+    let reported = all.iter().filter(|more| more.amount.abs() >= WORTH_SAYING * gap);
+    let reported: Vec<&More> = reported.take(MOST_PARTS).collect();
+    let rest = gap - reported.iter().map(|more| more.amount).sum::<f64>();
+    let mut words: Vec<String> =
+        reported.iter().map(|more| in_words(more.amount, &more.of)).collect();
     if rest.abs() >= WORTH_ADDING * gap && !words.is_empty() {
         words.push(in_words(rest, "in all else"));
     }
@@ -104,14 +105,14 @@ pub(super) fn longer_waits(pair: Pair<'_>) -> Vec<String> {
         );
         More { of, amount: total(b) - total(a) }
     };
-    let told = parts(kinds(both).into_iter().map(of_kind).collect(), gap, seconds);
+    let reported = parts(kinds(both).into_iter().map(of_kind).collect(), gap, seconds);
     let mut lines = Vec::new();
-    if !told.is_empty() {
+    if !reported.is_empty() {
         lines.push(format!(
             "Why: with {} clients waited {} more: {}.",
             next.label,
             seconds(gap),
-            list(&told)
+            list(&reported)
         ));
     }
     lines.extend(disk(pair, gap));
@@ -123,13 +124,14 @@ pub(super) fn most_waited_for(figures: &Figures) -> Option<String> {
     let mut kinds: Vec<&VerbFigures> = figures.verbs.iter().collect();
     kinds.retain(|of| of.is_waited_for() && of.total_s() >= WORTH_SAYING * figures.waiting_s);
     kinds.sort_by(|a, b| b.total_s().total_cmp(&a.total_s()));
-    let told = kinds.iter().take(MOST_PARTS).map(|of| {
+    let reported = kinds.iter().take(MOST_PARTS).map(|of| {
         let (number, mean) = (times(of.latency.count), duration(of.latency.mean_us));
         format!("{} in {} ({number} {mean} on average)", seconds(of.total_s()), of.verb)
     });
-    let told: Vec<String> = told.collect();
-    (!told.is_empty())
-        .then(|| format!("Clients waited {} in all: {}.", seconds(figures.waiting_s), list(&told)))
+    let reported: Vec<String> = reported.collect();
+    (!reported.is_empty()).then(|| {
+        format!("Clients waited {} in all: {}.", seconds(figures.waiting_s), list(&reported))
+    })
 }
 
 /// Why all was done and on the disk later: by what the time passed with.
@@ -156,8 +158,8 @@ pub(super) fn later(pair: Pair<'_>) -> Vec<String> {
         let left = |figures: &Figures| figures.finish_s - figures.span_s;
         let left = left(next.figures) - left(first.figures);
         all.push(More { of: "in writing what was left at the end".into(), amount: left });
-        let told = parts(all, gap, seconds);
-        if !told.is_empty() {
+        let reported = parts(all, gap, seconds);
+        if !reported.is_empty() {
             let shared = both.iter().any(|figures| figures.waiting_s > 1.01 * figures.finish_s);
             let shared = match shared {
                 true => " (time that several operations share is divided among them)",
@@ -167,7 +169,7 @@ pub(super) fn later(pair: Pair<'_>) -> Vec<String> {
                 "Why: with {} all was on the disk {} later: {}{shared}.",
                 next.label,
                 seconds(gap),
-                list(&told)
+                list(&reported)
             ));
         }
     }
@@ -175,15 +177,18 @@ pub(super) fn later(pair: Pair<'_>) -> Vec<String> {
     lines
 }
 
+/// The least share of all waiting that stands for a difference of latencies.
+const WORTH_TELLING: f64 = 0.1;
+
 /// What of the disk's work made operations slower.
 pub(super) fn busier_disk(pair: Pair<'_>) -> Vec<String> {
-    let gap = pair[1].figures.waiting_s - pair[0].figures.waiting_s;
-    let told = disk(pair, gap.max(0.0));
-    told.into_iter().enumerate().map(|(nth, told)| why(nth == 0, told)).collect()
+    let [before, now] = pair.map(|side| side.figures.waiting_s);
+    let reported = disk(pair, (now - before).max(WORTH_TELLING * now));
+    reported.into_iter().enumerate().map(|(nth, reported)| why(nth == 0, reported)).collect()
 }
 
-fn why(is_first: bool, told: String) -> String {
-    if is_first { format!("Why: {told}") } else { told }
+fn why(is_first: bool, reported: String) -> String {
+    if is_first { format!("Why: {reported}") } else { reported }
 }
 
 /// A kind of request to the disk.
@@ -201,7 +206,7 @@ impl Kind {
     }
 
     /// `9,425 flushes of 717 us each`, or without the noun.
-    fn told(&self, disk: &DiskFigures, with_noun: bool) -> String {
+    fn reported(&self, disk: &DiskFigures, with_noun: bool) -> String {
         let number = (self.number)(disk);
         let noun = match (with_noun, number) {
             (false, _) => String::new(),
@@ -297,7 +302,7 @@ fn because_of_reads([first, next]: Pair<'_>) -> Option<String> {
 }
 
 /// What the disk had to do more often, and what takes it longer each time, if that matters for a
-/// difference of so many seconds.
+/// difference of `gap` seconds.
 fn disk(pair: Pair<'_>, gap: f64) -> Vec<String> {
     let [first, next] = pair;
     let (a, b) = (&first.figures.disk_use, &next.figures.disk_use);
@@ -322,17 +327,18 @@ fn disk(pair: Pair<'_>, gap: f64) -> Vec<String> {
             times(a.writes)
         ));
     }
-    let mut told = Vec::new();
-    for kind in &matter {
-        let [before, now] = [kind.told(a, false), kind.told(b, true)];
-        let because = match kind.nouns == READS.nouns && by_number(kind) {
-            true => (kind.because)(pair).map_or(String::new(), |why| format!(", because {why}")),
-            false => String::new(),
-        };
-        told.push(format!("{now} ({}: {before}{because})", first.label));
-    }
-    if !told.is_empty() {
-        let mut line = format!("With {} the disk did {}.", next.label, list(&told));
+    let reported = matter.iter().map(|kind| {
+        format!("{} ({}: {})", kind.reported(b, true), first.label, kind.reported(a, false))
+    });
+    let reported: Vec<String> = reported.collect();
+    if !reported.is_empty() {
+        let mut line = format!("With {} the disk did {}.", next.label, list(&reported));
+        let reads_more = |kind: &&Kind| kind.nouns == READS.nouns && by_number(kind);
+        if let Some(why) =
+            matter.iter().copied().find(reads_more).and_then(|_| (READS.because)(pair))
+        {
+            line += &format!(" {} reads more often because {why}.", next.label);
+        }
         if matter.iter().any(|kind| kind.nouns == FLUSHES.nouns) {
             line += &flushes_for_fsyncs(pair).unwrap_or_default();
         }
@@ -410,7 +416,7 @@ pub(super) fn more_written(pair: Pair<'_>) -> Vec<String> {
         more("moved by the cleaner", &moved),
         more("of metadata: directories, inodes, maps, journal and the log's own blocks", &rest),
     ];
-    let told = parts(all, gap, |bytes| mib(bytes as u64));
+    let reported = parts(all, gap, |bytes| mib(bytes as u64));
     let ways = [first, next].map(|side| side.config.of_layout.writes());
     let because = match ways[0] == ways[1] {
         true => String::new(),
@@ -420,7 +426,7 @@ pub(super) fn more_written(pair: Pair<'_>) -> Vec<String> {
         "Why: with {} {} more were written: {}.{because}",
         next.label,
         mib(gap as u64),
-        list(&told)
+        list(&reported)
     )]
 }
 
@@ -440,11 +446,11 @@ pub(super) fn more_worn([first, next]: Pair<'_>) -> Vec<String> {
             amount: b.moved_bytes as f64 - a.moved_bytes as f64,
         },
     ];
-    let told = parts(all, gap, |bytes| mib(bytes as u64));
+    let reported = parts(all, gap, |bytes| mib(bytes as u64));
     vec![format!(
         "Why: with {} the SSD programs {} more: {}.",
         next.label,
         mib(gap as u64),
-        list(&told)
+        list(&reported)
     )]
 }

@@ -43,14 +43,14 @@ pub(crate) fn amount(text: &str) -> (f64, f64) {
 
 /// The text is this value, rounded.
 pub(crate) fn is(text: &str, value: f64) {
-    let (told, half) = amount(text);
-    assert!((told - value).abs() <= half, "{text:?} is told, and it is {value}");
+    let (reported, half) = amount(text);
+    assert!((reported - value).abs() <= half, "{text:?} is told, and it is {value}");
 }
 
 /// The text is this ratio, rounded.
 pub(crate) fn is_ratio(text: &str, value: f64) {
-    let told: f64 = text.parse().unwrap_or_else(|_| panic!("no ratio: {text:?}"));
-    assert!((told - value).abs() <= 0.005_001, "{text:?} is told, and it is {value}");
+    let reported: f64 = text.parse().unwrap_or_else(|_| panic!("no ratio: {text:?}"));
+    assert!((reported - value).abs() <= 0.005_001, "{text:?} is told, and it is {value}");
 }
 
 /// The number of times in words.

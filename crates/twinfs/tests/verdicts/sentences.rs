@@ -73,8 +73,8 @@ impl Rows {
         self.0.iter().filter(|row| row["rank"] == place).count()
     }
 
-    fn are_values(&self, labels: &[&str], told: &str, measure: &str) {
-        for (label, text) in labels.iter().zip(items(told)) {
+    fn are_values(&self, labels: &[&str], reported: &str, measure: &str) {
+        for (label, text) in labels.iter().zip(items(reported)) {
             is(text, value(self.row(label), measure));
         }
     }
@@ -124,12 +124,12 @@ impl Rows {
             return true;
         }
         if let Some(found) = fields(line, "No winner by {} ({}): {} are equal within 2%: {}.") {
-            let [by, _, names, told] = found[..] else { return false };
+            let [by, _, names, reported] = found[..] else { return false };
             let values: Vec<f64> =
                 items(names).iter().map(|label| value(self.row(label), by)).collect();
             let least = values.iter().copied().fold(f64::INFINITY, f64::min);
             assert!(values.iter().all(|value| *value <= 1.02 * least), "{line}");
-            is(told, least);
+            is(reported, least);
             return true;
         }
         if let Some(found) = fields(line, "By {} ({}): {}.") {
@@ -159,9 +159,9 @@ impl Rows {
             let (mut rest, mut sum, mut first) = (parts, 0.0, None);
             while !rest.is_empty() {
                 let sign = if rest.contains(" less in ") { self.sign_of(rest) } else { 1.0 };
-                let (told, after) =
+                let (reported, after) =
                     rest.split_once(if sign < 0.0 { " less in " } else { " in " }).unwrap();
-                sum += sign * amount(told).0;
+                sum += sign * amount(reported).0;
                 if after == "all else" {
                     break;
                 }
@@ -177,7 +177,7 @@ impl Rows {
                 assert_eq!(crate::amounts::number(number), count, "{line}");
                 is(mean, mean_now);
                 is(mean_before, before);
-                is(told, sign * (now - then));
+                is(reported, sign * (now - then));
                 first = Some(other);
                 rest = after.strip_prefix(", ").or(after.strip_prefix(" and ")).unwrap_or("");
             }
@@ -225,7 +225,6 @@ impl Rows {
                 return false;
             };
             let (other, before) = before.split_once(": ").unwrap();
-            let before = before.split_once(", because ").map_or(before, |(before, _)| before);
             let (count, mean) = requests(self.row(label), kind);
             assert_eq!(number(number_now), count, "{line}");
             is(mean_now, mean);
@@ -236,21 +235,46 @@ impl Rows {
             assert_eq!(number(number_before), count, "{line}");
             is(mean_before, mean);
         }
-        if let Some(found) = fields(more, " That is {} flushes for each fsync, not {}.") {
-            let row = self.row(label);
+        let rest = more.trim().trim_end_matches('.');
+        rest.is_empty() || rest.split(". ").all(|sentence| self.is_about_requests(sentence, label))
+    }
+
+    /// What is said of requests besides: of those of the run with this name.
+    fn is_about_requests(&self, sentence: &str, label: &str) -> bool {
+        let row = self.row(label);
+        if let Some(found) = fields(sentence, "That is {} flushes for each fsync, not {}") {
             let flushes = requests(row, "flushes").0 as f64;
             is_ratio(found[0], flushes / of_verb(row, "fsync").0 as f64);
             return true;
         }
-        more.is_empty() || more.starts_with(" The disks differ: ")
+        let sizes = "{} reads more often because its reads have {}, not {}";
+        if let Some(found) = fields(sentence, sizes) {
+            let bytes = float(&row["disk_use"]["read_bytes"]);
+            is(found[1], bytes / requests(row, "reads").0 as f64);
+            return found[0] == label;
+        }
+        let hits = "{} reads more often because its cache served {}% of look-ups, not {}%";
+        if let Some(found) = fields(sentence, hits) {
+            let share = float(&row["cache_hit_share"]) * 100.0;
+            return found[0] == label && format!("{share:.1}") == found[1];
+        }
+        let disks = "The disks differ: {} and {}, and the work of {} is {}% {}";
+        fields(sentence, disks).is_some_and(|found| {
+            assert!(row["disk"] == found[0] && found[0] == found[2], "{sentence}");
+            let parts = row["disk_use"]["time_s"].as_array().unwrap();
+            let work = || parts.iter().filter(|part| part[0] != "queue");
+            let all: f64 = work().map(|part| float(&part[1])).sum();
+            let most = work().map(|part| float(&part[1])).fold(0.0, f64::max);
+            format!("{:.0}", most * 100.0 / all) == found[3]
+        })
     }
 
     /// The sentences on pauses, other measures and trust.
     fn is_aside(&self, line: &str) -> bool {
         let others =
             ["Other measures tell them apart: ", "Other measures tell the winners apart: "];
-        if let Some(told) = others.iter().find_map(|intro| line.strip_prefix(intro)) {
-            for one in told.trim_end_matches('.').split("; ") {
+        if let Some(reported) = others.iter().find_map(|intro| line.strip_prefix(intro)) {
+            for one in reported.trim_end_matches('.').split("; ") {
                 let pattern = "by {} {} has {}, and next is {} with {} ({} times)";
                 let [by, best, least, next, more, ratio] = fields(one, pattern).unwrap()[..] else {
                     return false;
@@ -262,8 +286,8 @@ impl Rows {
             }
             return true;
         }
-        if let Some(told) = line.strip_prefix("Another order: ") {
-            for one in told.trim_end_matches('.').split("; ") {
+        if let Some(reported) = line.strip_prefix("Another order: ") {
+            for one in reported.trim_end_matches('.').split("; ") {
                 let [by, ahead, least, more, behind] =
                     fields(one, "by {} {} is ahead with {} ({} with {})").unwrap()[..]
                 else {
