@@ -21,7 +21,12 @@ pub struct Probe {
     rng: Rng,
     content: Bytes,
     bar: Bar,
+    /// Rows of requests end after so many seconds.
+    most_s: f64,
 }
+
+/// However slow the device is, a row has so many requests.
+const FEWEST: usize = 8;
 
 impl Probe {
     /// Opens it on a host of its own, which looks for completions for `spin_ns` before it sleeps. Random places
@@ -36,13 +41,25 @@ impl Probe {
         let device = device.map_err(|e| e.to_string())?;
         let content = Buf::copy_of(&vec![0x5a; LARGEST]).freeze();
         let (clock, rng) = (Box::new(real_clock()), Rng::stream(seed, "places"));
-        Ok(Probe { host, device, clock, rng, content, bar: Bar::hidden() })
+        let (bar, most_s) = (Bar::hidden(), f64::INFINITY);
+        Ok(Probe { host, device, clock, rng, content, bar, most_s })
     }
 
     /// Counts timed requests on this bar.
     #[must_use]
     pub fn counted(self, bar: Bar) -> Probe {
         Probe { bar, ..self }
+    }
+
+    /// Ends rows of requests after so many seconds: a slow device has fewer of them.
+    #[must_use]
+    pub fn limited(self, most_s: f64) -> Probe {
+        Probe { most_s, ..self }
+    }
+
+    /// True if a row that has begun then, and has so many times, has to end.
+    fn is_over(&self, begun: f64, times: &[f64]) -> bool {
+        times.len() >= FEWEST && self.now() - begun > self.most_s
     }
 
     /// What the device says of itself.
@@ -128,8 +145,8 @@ impl Probe {
         count: usize,
         io: impl Fn(&mut Probe) -> Io,
     ) -> Result<Vec<f64>, IoError> {
-        let mut times = Vec::with_capacity(count);
-        for _ in 0..count {
+        let (mut times, begun) = (Vec::with_capacity(count), self.now());
+        while times.len() < count && !self.is_over(begun, &times) {
             let io = io(self);
             times.push(self.time(io).await?);
         }
@@ -142,8 +159,8 @@ impl Probe {
     /// If a request fails.
     pub async fn flushes(&mut self, dirty: u64, count: usize) -> Result<Vec<f64>, IoError> {
         let largest = LARGEST as u64;
-        let mut times = Vec::with_capacity(count);
-        for _ in 0..count {
+        let (mut times, begun) = (Vec::with_capacity(count), self.now());
+        while times.len() < count && !self.is_over(begun, &times) {
             for _ in 0..dirty.div_ceil(largest) {
                 let write = self.write(dirty.min(largest));
                 self.submit(write).await?;

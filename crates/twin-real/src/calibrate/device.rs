@@ -49,6 +49,8 @@ const WRITE: &str = "paused write";
 const FLUSH: &str = "paused flush";
 /// How long nothing was in flight.
 const IDLE: &str = "nothing in flight";
+/// A row of requests of one kind and size takes no longer than this: a disk that turns is measured in fewer.
+const ROW_S: f64 = 0.4;
 /// Into so many parts a distribution is divided.
 const PARTS: usize = 20;
 
@@ -116,7 +118,7 @@ impl Samples {
     /// Measures all once.
     pub(super) fn round(&mut self, bench: &Bench<'_>) -> Result<(), String> {
         let path = self.image(bench)?;
-        let mut probe = Probe::open(&path, SPIN_NS, self.rounds)?;
+        let mut probe = Probe::open(&path, SPIN_NS, self.rounds)?.limited(ROW_S);
         self.max_request = probe.info().max_io;
         let measured = probe.run(async |probe| self.requests(probe).await);
         measured.map_err(|e| format!("{}: {e}", path.display()))?;

@@ -175,6 +175,7 @@ impl<'a> Calibration<'a> {
     /// Measures once what depends on the device.
     fn device_round(&mut self) -> Result<(), String> {
         self.device.round(&self.bench)?;
+        self.bench.runner.check()?;
         if fuse::can_mount() {
             let image = self.device.image(&self.bench)?;
             self.synced.round(&self.bench, &image)?;

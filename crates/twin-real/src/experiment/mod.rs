@@ -49,6 +49,8 @@ pub struct Plan<'a> {
     pub operations: u64,
     /// When they are issued.
     pub pace: Pace,
+    /// What the places are judged by.
+    pub by: By,
     /// Below which directory the loop device's file is made.
     pub base: &'a Path,
     /// How often each target has its turn.
@@ -57,6 +59,51 @@ pub struct Plan<'a> {
     pub caches: BTreeMap<&'static str, u64>,
     /// The machine; `None`: it is measured first.
     pub machine: Option<MachineFile>,
+}
+
+/// What places are judged by: smaller is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// What clients waited for their operations.
+    Waiting,
+    /// The time until everything was durable.
+    Finish,
+    /// What 99 of 100 operations do not exceed.
+    P99,
+    /// What 99 of 100 fsyncs do not exceed.
+    Fsync,
+}
+
+impl By {
+    /// The measure of this name; that of the whole time for one that only simulations have.
+    pub fn named(name: &str) -> By {
+        match name {
+            "waiting" => By::Waiting,
+            "p99" => By::P99,
+            "fsync" => By::Fsync,
+            _ => By::Finish,
+        }
+    }
+
+    /// The value of a run, in seconds.
+    pub(crate) fn of(self, figures: &Figures) -> f64 {
+        match self {
+            By::Waiting => waited_s(figures),
+            By::Finish => figures.finish_s,
+            By::P99 => figures.latency.p99_us / 1e6,
+            By::Fsync => fsync_us(figures) / 1e6,
+        }
+    }
+
+    /// In words.
+    fn words(self) -> &'static str {
+        match self {
+            By::Waiting => "what clients waited for",
+            By::Finish => "until everything was durable",
+            By::P99 => "what 99 of 100 operations did not exceed",
+            By::Fsync => "what 99 of 100 fsyncs did not exceed",
+        }
+    }
 }
 
 /// What was measured at a place.
@@ -83,8 +130,7 @@ pub struct Experiment {
     absent: Vec<Absent>,
     machine: Option<Arc<MachineFile>>,
     runs: u32,
-    /// The pace keeps recorded pauses, so that what clients waited for is what differs.
-    has_pauses: bool,
+    by: By,
     /// The most clients that had operations in flight at a time.
     clients: usize,
     /// Seconds of the kernel and of the replay itself, which simulated times contain.
@@ -134,7 +180,7 @@ pub fn experiment(runner: &Runner<'_>, plan: Plan<'_>) -> Result<Experiment, Str
         absent,
         machine,
         runs: plan.runs,
-        has_pauses: plan.pace != Pace::Asap,
+        by: plan.by,
         clients,
         own_s: own.map(waited_s),
     })
@@ -334,6 +380,12 @@ pub(crate) fn waited_s(figures: &Figures) -> f64 {
     waited.map(|verb| verb.latency.count as f64 * verb.latency.mean_us / 1e6).sum()
 }
 
+/// 99 of 100 fsyncs take no longer.
+pub(crate) fn fsync_us(figures: &Figures) -> f64 {
+    let fsync = figures.verbs.iter().find(|verb| verb.verb == Verb::Fsync.name());
+    fsync.map_or(0.0, |verb| verb.latency.p99_us)
+}
+
 /// A value over several runs.
 pub(crate) fn spread(
     measure: &'static str,
@@ -388,6 +440,17 @@ mod tests {
         assert_eq!(with.verbs[0].latency.mean_us, 312.0);
         assert!((with.finish_s - 5.012).abs() < 1e-9 && (waited_s(&with) - 0.312).abs() < 1e-9);
         assert_eq!(with_own(run(300.0, 5.0), None), run(300.0, 5.0));
+    }
+
+    #[test]
+    fn places_are_judged_by_the_measure_that_was_asked_for() {
+        let mut figures = run(300.0, 5.0);
+        figures.latency.p99_us = 700.0;
+        figures.verbs[0].latency.p99_us = 900.0;
+        let of = |name: &str| By::named(name).of(&figures);
+        assert_eq!((of("finish"), of("written")), (5.0, 5.0));
+        assert!((of("waiting") - 0.3).abs() < 1e-12);
+        assert_eq!((of("p99"), of("fsync")), (0.0007, 0.0009));
     }
 
     #[test]

@@ -8,10 +8,9 @@ use twin_lab::{Figures, Spread};
 use twin_report::table::Cell;
 use twin_report::units::{duration, mib};
 use twin_report::{Part, Report, Table, value};
-use twin_trace::Verb;
 
 use super::verdict::middle;
-use super::{Experiment, Measured, spread, waited_s};
+use super::{Experiment, Measured, fsync_us, spread, waited_s};
 
 /// Figures of a run that only a simulation knows.
 const SIMULATED: [&str; 6] = ["cache_hit_share", "cpu_s", "log", "space", "digest", "pauses_s"];
@@ -105,7 +104,7 @@ impl Experiment {
         let of = |of: fn(&Figures) -> f64| spread("", &one.runs, of);
         let simulated = match one.simulated.is_empty() {
             true => "-".to_owned(),
-            false => duration(spread("", &one.simulated, |run| self.of(run)).median * 1e6),
+            false => duration(spread("", &one.simulated, |run| self.by.of(run)).median * 1e6),
         };
         let disk = middle(&one.runs).map(|run| &run.disk_use).filter(|disk| disk.writes > 0);
         let fsync = one.runs.iter().all(|run| fsync_us(run) > 0.0);
@@ -128,12 +127,6 @@ impl Experiment {
             |(name, why): &(String, String)| json!({ "on": name, "measured": true, "error": why });
         self.measured.iter().map(object).chain(self.absent.iter().map(absent)).collect()
     }
-}
-
-/// 99 of 100 fsyncs take no longer.
-fn fsync_us(figures: &Figures) -> f64 {
-    let fsync = figures.verbs.iter().find(|verb| verb.verb == Verb::Fsync.name());
-    fsync.map_or(0.0, |verb| verb.latency.p99_us)
 }
 
 /// The figures of the run that took neither long nor short, with the values of all runs.

@@ -9,7 +9,7 @@
 use twin_lab::{Figures, NOISE, Spread, Trust, differ};
 use twin_report::units::{duration, list};
 
-use super::{Experiment, Measured, spread, waited_s};
+use super::{Experiment, Measured, spread};
 
 /// Simulated times within this factor of the measured ones agree with them.
 const NEAR: f64 = 1.25;
@@ -17,18 +17,9 @@ const NEAR: f64 = 1.25;
 const VARIED: f64 = 1.5;
 
 impl Experiment {
-    /// What it is judged by: what clients waited for, where pauses are kept, or else the time until all is on disk.
-    pub(super) fn of(&self, figures: &Figures) -> f64 {
-        if self.has_pauses { waited_s(figures) } else { figures.finish_s }
-    }
-
-    fn measure(&self) -> &'static str {
-        if self.has_pauses { "what clients waited for" } else { "until everything was durable" }
-    }
-
     /// The measured values of a place.
     pub(super) fn values(&self, of: &Measured) -> Spread {
-        spread("measured", &of.runs, |figures| self.of(figures))
+        spread("measured", &of.runs, |figures| self.by.of(figures))
     }
 
     /// Those that can be judged, the fastest first.
@@ -57,7 +48,7 @@ impl Experiment {
         let told = |(one, values): &(&Measured, Spread)| {
             format!("{} {}", one.name, duration(values.median * 1e6))
         };
-        let intro = format!("Measured on this machine ({runs}, {}):", self.measure());
+        let intro = format!("Measured on this machine ({runs}, {}):", self.by.words());
         let [first, rest @ ..] = &sound[..] else {
             return format!("{intro} nothing that can be judged.");
         };
@@ -123,7 +114,7 @@ impl Experiment {
         if of.simulated.is_empty() {
             return None;
         }
-        let simulated = spread("simulated", &of.simulated, |figures| self.of(figures));
+        let simulated = spread("simulated", &of.simulated, |figures| self.by.of(figures));
         Some(Ours { of, measured: measured.clone(), simulated })
     }
 
@@ -231,6 +222,7 @@ pub(super) fn middle(runs: &[Figures]) -> Option<&Figures> {
 
 #[cfg(test)]
 pub(super) mod tests {
+    use super::super::By;
     use super::*;
 
     pub(in crate::experiment) fn place(name: &str, real: &[f64], simulated: &[f64]) -> Measured {
@@ -254,7 +246,7 @@ pub(super) mod tests {
             absent: Vec::new(),
             machine: None,
             runs: 5,
-            has_pauses: false,
+            by: By::Finish,
             clients: 1,
             own_s: None,
         }

@@ -35,6 +35,9 @@ enum How {
     Own(fn() -> io::Result<()>),
 }
 
+/// The workload that starts from a repository.
+const CLONE: &str = "clone";
+
 /// All workloads.
 pub(super) const LOADS: &[Load] = &[
     Load {
@@ -123,7 +126,7 @@ pub(super) const LOADS: &[Load] = &[
         seen: false,
     },
     Load {
-        name: "clone",
+        name: CLONE,
         about: "git: clone a repository of the tree, and check it",
         needs: &["git", "tar"],
         how: How::Shell(
@@ -202,7 +205,7 @@ pub fn run_own(name: &str) -> Result<(), String> {
 ///
 /// # Errors
 /// If the host fails.
-pub(super) fn prepare(dir: &Path) -> io::Result<()> {
+pub(super) fn prepare(dir: &Path, loads: &[&'static Load]) -> io::Result<()> {
     let mut rng = Rng::stream(1, "material");
     let tree = dir.join("tree");
     for d in 1..=12 {
@@ -218,7 +221,9 @@ pub(super) fn prepare(dir: &Path) -> io::Result<()> {
     // Without tar, workloads that need it are left out.
     let mut tar = Command::new("tar");
     let _ = tar.arg("-C").arg(&tree).arg("-cf").arg(dir.join("tree.tar")).arg(".").status();
-    repository(&dir.join("repository"), &tree);
+    if loads.iter().any(|load| load.name == CLONE) {
+        repository(&dir.join("repository"), &tree);
+    }
     project(&dir.join("project"))?;
     for (file, mode) in [("delete.sql", "delete"), ("wal.sql", "wal")] {
         let mut sql = format!(

@@ -78,7 +78,7 @@ struct Runs {
 /// If nothing can be made or mounted there, a workload fails, or the user interrupts.
 pub fn validate(runner: &Runner<'_>, validation: Validation<'_>) -> Result<Report, String> {
     let Validation { dir, loads, runs, keep, machine } = validation;
-    let site = prepare(runner, dir)?;
+    let site = prepare(runner, dir, loads)?;
     let (mut left_out, mut all) = (Vec::new(), Vec::new());
     for &load in loads {
         match load.missing() {
@@ -137,10 +137,14 @@ impl Runs {
 }
 
 /// Makes the directory to work in, with the image and what the workloads read.
-fn prepare<'a>(runner: &Runner<'a>, dir: &Path) -> Result<Site<'a>, String> {
+fn prepare<'a>(
+    runner: &Runner<'a>,
+    dir: &Path,
+    loads: &[&'static Load],
+) -> Result<Site<'a>, String> {
     let scratch = runner.scratch(dir, "validate")?;
     let material = scratch.path().join("material");
-    loads::prepare(&material).map_err(|e| format!("{}: {e}", material.display()))?;
+    loads::prepare(&material, loads).map_err(|e| format!("{}: {e}", material.display()))?;
     let site = Site { runner: runner.clone(), material, scratch };
     runner.full_file(&site.image(), SIZE, Some("of the image written"))?;
     Ok(site)

@@ -89,13 +89,14 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     if let Some(start) = &start {
         start.add_to(report.rows_mut(), fresh.as_deref().unwrap_or_default())?;
     }
+    // Before the rows become objects.
+    if let Some(measured) = &measured {
+        measured.add_to(&mut report);
+    }
     report.change_json(|row| reading::add_to(row, &reading));
     // Rows of observers are for comma-separated values: the figures in JSON hold them.
     for Figures { observed, config, .. } in &figures {
         report.add_rows(named_rows(observed, "config", config));
-    }
-    if let Some(measured) = &measured {
-        measured.add_to(&mut report);
     }
     printer.print(&report)?;
     let is_whole = measured.is_none_or(|measured| measured.is_whole());

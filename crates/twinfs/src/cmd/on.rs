@@ -7,7 +7,7 @@ use twin_cli::{Failure, usage};
 use twin_host::Interrupts;
 use twin_lab::{Config, Workload};
 use twin_real::Wrong;
-use twin_real::experiment::{Experiment, Plan, experiment};
+use twin_real::experiment::{By, Experiment, Plan, experiment};
 use twin_real::replay::Target;
 use twin_trace::replay::Pace;
 
@@ -35,9 +35,14 @@ pub(super) fn measured(
     for config in configs.iter().filter(|config| config.name.contains("cache=")) {
         caches.entry(config.layout.name()).or_insert(config.settings.cache_bytes);
     }
+    // Where pauses are kept, they are most of the whole time.
+    let by = match &args.by[..] {
+        "finish" if pace != Pace::Asap => By::Waiting,
+        name => By::named(name),
+    };
     let (targets, runs) = (&targets[..], args.runs);
     let base = args.at.as_deref().unwrap_or(Path::new("/var/tmp"));
-    let plan = Plan { targets, workload, operations, pace, base, runs, caches, machine };
+    let plan = Plan { targets, workload, operations, pace, by, base, runs, caches, machine };
     Ok(Some(experiment(&runner(interrupts)?, plan)?))
 }
 
