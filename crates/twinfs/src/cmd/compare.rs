@@ -1,6 +1,5 @@
 //! `twinfs compare`: a workload on several configurations, side by side.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -9,14 +8,14 @@ use twin_cli::{Failure, Outcome, Printer, say, usage};
 use twin_host::Interrupts;
 use twin_lab::observe::named_rows;
 use twin_lab::{
-    Comparison, Config, EventLog, Figures, MEASURES, MachineFile, MeasureEntry, Run, SeedRuns,
-    Seeded, SimulateError, Trust, Workload, about_workload, compare_seeds, compared_by_default,
-    measurable, rank, rivals, settings_help, verdict, what_if, what_if_changes, workload_help,
+    Comparison, Config, EventLog, Figures, MEASURES, MeasureEntry, Run, SeedRuns, Seeded,
+    SimulateError, Trust, Workload, about_workload, compare_seeds, compared_by_default, measurable,
+    rank, rivals, settings_help, verdict, what_if, what_if_changes, workload_help,
 };
-use twin_mount::input::{Wanted, must_be};
 use twin_report::Report;
 use twin_rt::Categories;
 
+pub(crate) use super::machine_file::machine_file;
 use super::start::Start;
 use super::workload::{Chosen, chosen};
 use super::{on, reading};
@@ -277,13 +276,6 @@ fn shared_settings(args: &Compare) -> String {
         (None, true, None) => format!("{SHIPPED_VOLUME},{SHIPPED_DISK}"),
         (None, false, _) => String::new(),
     }
-}
-
-/// Reads a machine file.
-pub(crate) fn machine_file(path: &Path) -> Result<MachineFile, String> {
-    must_be(path, Wanted::Machine)?;
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    MachineFile::parse(&text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// Reports the events of all runs on standard error, with the configuration if there are several.

@@ -11,11 +11,11 @@ use twin_real::experiment::{By, Experiment, Plan, experiment};
 use twin_real::replay::Target;
 use twin_trace::replay::Pace;
 
-use super::compare::machine_file;
+use super::machine_file::machine_file;
 use crate::cli::Compare;
 use crate::measuring::runner;
 
-/// Measures on the places that were asked for; `None` without any.
+/// Measures at the places of `--on`; `None` without any.
 ///
 /// # Errors
 /// If a place is none, none can take part, or the machine cannot be measured.
