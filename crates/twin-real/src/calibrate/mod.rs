@@ -373,23 +373,6 @@ pub fn figures(machine: &MachineFile) -> Vec<Value> {
             row("daemon", &format!("{kind}_after_{:.0}_us_idle_extra_us", start.idle_us), us);
         }
     }
-    for start in &machine.cold {
-        let kinds = [
-            ("lookup", start.lookup_us),
-            ("create", start.create_us),
-            ("write", start.write_us),
-            ("attr", start.attr_us),
-        ];
-        for (kind, us) in kinds {
-            row("daemon", &format!("{kind}_after_{:.0}_us_idle_extra_us", start.idle_us), us);
-        }
-    }
-    if let Some(Checked { times, between, .. }) = &machine.checked {
-        for (layout, time) in times {
-            row("check", &format!("{layout}_simulated_over_real"), *time);
-        }
-        row("check", "between_factor", *between);
-    }
     let fuse = &machine.fuse;
     row("fuse", "transit_us", fuse.transit_us);
     row("fuse", "serve_us", fuse.serve_us);
