@@ -11,7 +11,7 @@ use twin_sim::model::{Sample, Stalls as Simulated};
 
 /// A request that takes longer than this many times the median of its size has stalled.
 const STALL: f64 = 10.0;
-/// Into so many parts stalls are divided.
+/// The number of parts into which stalls are divided.
 const STALL_PARTS: usize = 40;
 
 /// A distribution of times.

@@ -220,8 +220,8 @@ impl OnVolume for Replay<'_> {
             None => self.play(rt, disk, volume, &daemon, Between::Nothing).await,
             Some(costs) => {
                 let requests = Requests::default();
-                let asked = Asked::new(daemon, Rc::clone(&requests));
-                let fs = Fuse::new(rt, asked, cpu, costs);
+                let counted = Asked::new(daemon, Rc::clone(&requests));
+                let fs = Fuse::new(rt, counted, cpu, costs);
                 match self.given.config.front {
                     Front::Kernel => {
                         let kernel = Kernel::new(rt, fs);

@@ -7,10 +7,8 @@
 
 use std::os::fd::OwnedFd;
 
-use rustix::io::Errno;
 use twin_fs::{FileSystem, FsError, Ino, LookupEntry, Op, Reply, Request, Room};
-use twin_host::fuse::from_errno;
-use twin_host::mirror::Mirror;
+use twin_host::mirror::{Mirror, sync};
 use twin_host::{Host, offload};
 
 /// A mirrored directory on which clients work.
@@ -29,12 +27,8 @@ impl Clients {
     /// Syncs on a thread of its own; `None` if there can be none.
     async fn beside(&self, ino: Ino, data_only: bool) -> Option<Result<Reply, FsError>> {
         let file: OwnedFd = self.mirror.descriptor(ino).ok()?;
-        let sync = move || match data_only {
-            true => rustix::fs::fdatasync(&file),
-            false => rustix::fs::fsync(&file),
-        };
-        let synced: Result<(), Errno> = offload(&self.host, sync).ok()?.await.ok()?;
-        Some(synced.map(|()| Reply::Done).map_err(|e| from_errno(e, "the mirrored directory")))
+        let synced = offload(&self.host, move || sync(&file, data_only)).ok()?.await.ok()?;
+        Some(synced.map(|()| Reply::Done))
     }
 }
 

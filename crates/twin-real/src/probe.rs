@@ -21,11 +21,11 @@ pub struct Probe {
     rng: Rng,
     content: Bytes,
     bar: Bar,
-    /// Rows of requests end after so many seconds.
+    /// Rows of requests end after these seconds.
     most_s: f64,
 }
 
-/// However slow the device is, a row has so many requests.
+/// However slow the device is, a row has these many requests.
 const FEWEST: usize = 8;
 
 impl Probe {
@@ -51,13 +51,13 @@ impl Probe {
         Probe { bar, ..self }
     }
 
-    /// Ends rows of requests after so many seconds: a slow device has fewer of them.
+    /// Ends rows of requests after `most_s` seconds: a slow device has fewer of them.
     #[must_use]
     pub fn limited(self, most_s: f64) -> Probe {
         Probe { most_s, ..self }
     }
 
-    /// True if a row that has begun then, and has so many times, has to end.
+    /// True if a row that has begun then, and has these times, has to end.
     fn is_over(&self, begun: f64, times: &[f64]) -> bool {
         times.len() >= FEWEST && self.now() - begun > self.most_s
     }

@@ -157,6 +157,15 @@ impl FileSystem for Mirror {
     }
 }
 
+/// Syncs a descriptor of [`Mirror::descriptor`], on whatever thread.
+///
+/// # Errors
+/// That of the host.
+pub fn sync(file: &OwnedFd, data_only: bool) -> Result<(), FsError> {
+    let synced = if data_only { rustix::fs::fdatasync(file) } else { rustix::fs::fsync(file) };
+    synced.map_err(|errno| from_errno(errno, "the mirrored directory"))
+}
+
 /// True for operations whose result depends on the client even if the kernel has checked the
 /// permission bits: owners of new inodes, rules of ownership, set-id bits.
 fn changes(op: &Op) -> bool {

@@ -22,7 +22,7 @@ use crate::systems::System;
 const LAYOUTS: [&str; 2] = ["lfs", "ffs"];
 /// Files that are made.
 const FILES: usize = 120;
-/// Every so many of them are made durable.
+/// Of as many of them one is made durable.
 const DURABLE: usize = 4;
 
 /// What the runs of all rounds took.

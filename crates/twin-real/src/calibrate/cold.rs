@@ -127,7 +127,7 @@ fn times(source: &mut dyn Source) -> Result<Times, twin_trace::TraceError> {
     Ok(times)
 }
 
-/// The pause that was meant by so many microseconds without a request of the kind; `None` between two of them.
+/// The pause that was meant by this time without a request of the kind, in microseconds; `None` between two of them.
 fn pause_of(us: u64) -> Option<u64> {
     let meant = PAUSES.into_iter().rev().find(|pause| us >= *pause)?;
     (us < (meant * 2).max(150)).then_some(meant)

@@ -270,8 +270,8 @@ pub(super) fn device(bench: &mut Bench<'_>, samples: Samples, request_us: f64) -
     }
 }
 
-/// The pause as which one of so many microseconds counts: a sleep lasts longer than it should, on a busy machine many
-/// times as long.
+/// The pause as which one of this length in microseconds counts: a sleep lasts longer than it should, on a busy
+/// machine many times as long.
 fn pause_of(us: f64) -> u64 {
     let pauses = PAUSES.iter().rev().map(|&(pause, _)| pause);
     pauses.into_iter().find(|&pause| us >= pause as f64).unwrap_or(0)

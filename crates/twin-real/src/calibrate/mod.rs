@@ -67,7 +67,7 @@ pub fn calibrate(runner: &Runner<'_>, place: &Path, force: bool) -> Result<Machi
     Ok(calibration.end())
 }
 
-/// Does as many rounds as fit into so many seconds, `fewest` at least.
+/// Does as many rounds as fit into `budget_s` seconds, `fewest` at least.
 fn rounds_in(
     calibration: &mut Calibration<'_>,
     budget_s: f64,
@@ -373,12 +373,6 @@ pub fn figures(machine: &MachineFile) -> Vec<Value> {
             row("daemon", &format!("{kind}_after_{:.0}_us_idle_extra_us", start.idle_us), us);
         }
     }
-    if let Some(Checked { times, between, .. }) = &machine.checked {
-        for (layout, time) in times {
-            row("check", &format!("{layout}_simulated_over_real"), *time);
-        }
-        row("check", "between_factor", *between);
-    }
     let fuse = &machine.fuse;
     row("fuse", "transit_us", fuse.transit_us);
     row("fuse", "serve_us", fuse.serve_us);
@@ -389,7 +383,19 @@ pub fn figures(machine: &MachineFile) -> Vec<Value> {
             row(layout, figure, value.as_f64().unwrap_or_default());
         }
     }
+    all.extend(check_rows(machine));
     all
+}
+
+/// A row for each figure of the check.
+fn check_rows(machine: &MachineFile) -> Vec<Value> {
+    let row =
+        |figure: String, value: f64| json!({ "part": "check", "figure": figure, "value": value });
+    let Some(Checked { times, between, .. }) = &machine.checked else { return Vec::new() };
+    let of_layout =
+        |(layout, time): (&String, &f64)| row(format!("{layout}_simulated_over_real"), *time);
+    let times = times.iter().map(of_layout);
+    times.chain([row("between_factor".into(), *between)]).collect()
 }
 
 /// The main figures, in a few lines.

@@ -11,6 +11,7 @@
 //! that simulated ones have.
 
 mod report;
+mod values;
 mod verdict;
 
 use std::collections::BTreeMap;
@@ -19,8 +20,7 @@ use std::sync::Arc;
 
 use twin_host::{Bar, Count};
 use twin_lab::{
-    Config, DiskFigures, Figures, Latency, MachineFile, Run, Spread, VerbFigures, Workload,
-    simulate,
+    Config, DiskFigures, Figures, Latency, MachineFile, Run, VerbFigures, Workload, simulate,
 };
 use twin_trace::replay::{Pace, Report as Replayed};
 use twin_trace::{Record, Source, Verb};
@@ -30,7 +30,9 @@ use crate::loop_device::LoopDevice;
 use crate::replay::{Done, Replay, Target, most_common};
 use crate::runner::Runner;
 use crate::systems::System;
-use verdict::middle;
+use values::{middle, waited_s};
+
+pub use values::By;
 
 /// Bytes of the loop device on which file systems are made.
 const DEVICE: u64 = 2 << 30;
@@ -59,51 +61,6 @@ pub struct Plan<'a> {
     pub caches: BTreeMap<&'static str, u64>,
     /// The machine; `None`: it is measured first.
     pub machine: Option<MachineFile>,
-}
-
-/// What places are judged by: smaller is better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
-    /// What clients waited for their operations.
-    Waiting,
-    /// The time until everything was durable.
-    Finish,
-    /// What 99 of 100 operations do not exceed.
-    P99,
-    /// What 99 of 100 fsyncs do not exceed.
-    Fsync,
-}
-
-impl By {
-    /// The measure of this name; that of the whole time for one that only simulations have.
-    pub fn named(name: &str) -> By {
-        match name {
-            "waiting" => By::Waiting,
-            "p99" => By::P99,
-            "fsync" => By::Fsync,
-            _ => By::Finish,
-        }
-    }
-
-    /// The value of a run, in seconds.
-    pub(crate) fn of(self, figures: &Figures) -> f64 {
-        match self {
-            By::Waiting => waited_s(figures),
-            By::Finish => figures.finish_s,
-            By::P99 => figures.latency.p99_us / 1e6,
-            By::Fsync => fsync_us(figures) / 1e6,
-        }
-    }
-
-    /// In words.
-    fn words(self) -> &'static str {
-        match self {
-            By::Waiting => "what clients waited for",
-            By::Finish => "until everything was durable",
-            By::P99 => "what 99 of 100 operations did not exceed",
-            By::Fsync => "what 99 of 100 fsyncs did not exceed",
-        }
-    }
 }
 
 /// What was measured at a place.
@@ -374,30 +331,6 @@ fn failed(report: &Replayed) -> u64 {
     report.failed_ops()
 }
 
-/// Seconds that clients waited for their operations. A forget has no answer.
-pub(crate) fn waited_s(figures: &Figures) -> f64 {
-    let waited = figures.verbs.iter().filter(|verb| verb.verb != Verb::Forget.name());
-    waited.map(|verb| verb.latency.count as f64 * verb.latency.mean_us / 1e6).sum()
-}
-
-/// 99 of 100 fsyncs take no longer.
-pub(crate) fn fsync_us(figures: &Figures) -> f64 {
-    let fsync = figures.verbs.iter().find(|verb| verb.verb == Verb::Fsync.name());
-    fsync.map_or(0.0, |verb| verb.latency.p99_us)
-}
-
-/// A value over several runs.
-pub(crate) fn spread(
-    measure: &'static str,
-    runs: &[Figures],
-    of: impl Fn(&Figures) -> f64,
-) -> Spread {
-    let values: Vec<f64> = runs.iter().map(of).collect();
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    Spread { measure, median: twin_lab::median(&values), min: least, max: most, values }
-}
-
 /// The most clients that had operations in flight at a time when the workload was recorded; of one without times
 /// the number of its clients, if they are independent of each other. Client 0 is the kernel.
 fn clients_at_a_time(source: &mut dyn Source) -> Result<usize, String> {
@@ -440,17 +373,6 @@ mod tests {
         assert_eq!(with.verbs[0].latency.mean_us, 312.0);
         assert!((with.finish_s - 5.012).abs() < 1e-9 && (waited_s(&with) - 0.312).abs() < 1e-9);
         assert_eq!(with_own(run(300.0, 5.0), None), run(300.0, 5.0));
-    }
-
-    #[test]
-    fn places_are_judged_by_the_measure_that_was_asked_for() {
-        let mut figures = run(300.0, 5.0);
-        figures.latency.p99_us = 700.0;
-        figures.verbs[0].latency.p99_us = 900.0;
-        let of = |name: &str| By::named(name).of(&figures);
-        assert_eq!((of("finish"), of("written")), (5.0, 5.0));
-        assert!((of("waiting") - 0.3).abs() < 1e-12);
-        assert_eq!((of("p99"), of("fsync")), (0.0007, 0.0009));
     }
 
     #[test]

@@ -9,8 +9,8 @@ use twin_report::table::Cell;
 use twin_report::units::{duration, mib};
 use twin_report::{Part, Report, Table, value};
 
-use super::verdict::middle;
-use super::{Experiment, Measured, fsync_us, spread, waited_s};
+use super::values::{fsync_us, middle, spread, waited_s};
+use super::{Experiment, Measured};
 
 /// Figures of a run that only a simulation knows.
 const SIMULATED: [&str; 6] = ["cache_hit_share", "cpu_s", "log", "space", "digest", "pauses_s"];

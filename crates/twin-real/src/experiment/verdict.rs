@@ -9,7 +9,8 @@
 use twin_lab::{Figures, NOISE, Spread, Trust, differ};
 use twin_report::units::{duration, list};
 
-use super::{Experiment, Measured, spread};
+use super::values::{middle, spread};
+use super::{Experiment, Measured};
 
 /// Simulated times within this factor of the measured ones agree with them.
 const NEAR: f64 = 1.25;
@@ -213,16 +214,9 @@ fn kind_of_most(of: &Ours<'_>) -> Option<String> {
     })
 }
 
-/// The run that took neither long nor short.
-pub(super) fn middle(runs: &[Figures]) -> Option<&Figures> {
-    let mut order: Vec<&Figures> = runs.iter().collect();
-    order.sort_by(|a, b| a.finish_s.total_cmp(&b.finish_s));
-    order.get(order.len().saturating_sub(1) / 2).copied()
-}
-
 #[cfg(test)]
 pub(super) mod tests {
-    use super::super::By;
+    use super::super::values::By;
     use super::*;
 
     pub(in crate::experiment) fn place(name: &str, real: &[f64], simulated: &[f64]) -> Measured {

@@ -362,8 +362,8 @@ the recording with a machine file of the same machine. The command `twinfs valid
 docs/fidelity.md DIR` makes this page; yours will differ.";
 
 const MISSING: &str = "Parts of the machine that were found missing and are now measured by `twinfs calibrate`, \
-each as a constant of its own: requests that find the device or the daemon after a pause (a daemon of which nothing \
-was asked for 5 ms makes a file some 30 us later than a busy one, whose code and data are still in the processor's \
+each as a constant of its own: requests that find the device or the daemon after a pause (a daemon that had no \
+request for 5 ms makes a file some 30 us later than a busy one, whose code and data are still in the processor's \
 caches), memory that the kernel clears for blocks filled in part (some 6 us), stalls of the device with their \
 true share, and, for replays with `compare --on`, the time of the kernel and of the replay itself. Not modelled: \
 writes whose memory is new to the daemon in pieces of a mebibyte, so that one long fsync after many writes is \

@@ -6,7 +6,7 @@
 //! demands. A flush waits for the writes in flight and then takes a time drawn from the distribution for as
 //! many bytes written since the last one. A request that finds the device idle takes longer by what was
 //! measured for as long a pause: drives, and still more the processes that stand for drives in a virtual
-//! machine, fall asleep. Requests that took far longer than others of their size are stalls: so many requests
+//! machine, fall asleep. Requests that took far longer than others of their size are stalls: as many requests
 //! of the kind have one as had one when it was measured, evenly spread, so that neither a single stall nor the
 //! luck of a draw decides a short run. The same seed gives the same times. The model knows nothing of places on the
 //! device, and no garbage collection: what the real device did of it is in the distributions.

@@ -1,6 +1,5 @@
 //! `twinfs compare`: a workload on several configurations, side by side.
 
-use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -9,16 +8,16 @@ use twin_cli::{Failure, Outcome, Printer, say, usage};
 use twin_host::Interrupts;
 use twin_lab::observe::named_rows;
 use twin_lab::{
-    Before, Comparison, Config, EventLog, Figures, Judgement, MEASURES, MachineFile, MeasureEntry,
+    Before, Comparison, Config, EventLog, Figures, Judgement, MEASURES, MeasureEntry,
     Pauses, Run, SeedRuns, Seeded, SimulateError, Trust, Workload, about_workload, compare_seeds,
     compared_by_default, default_settings, labels, measurable, measure_for, rank, rivals,
     settings_help, verdict, what_if, what_if_changes, workload_help,
 };
-use twin_mount::input::{Wanted, must_be};
 use twin_report::Report;
 use twin_rt::Categories;
 use twin_settings::{Named, grammar};
 
+pub(crate) use super::machine_file::machine_file;
 use super::start::Start;
 use super::workload::{Chosen, chosen};
 use super::{on, reading};
@@ -56,12 +55,13 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     let pace = Pace::of(args.pace, &workload, args.speed).map_err(usage)?;
     on::targets(&args.on)?;
     let mut printer = Printer::of(&args.output, interrupts)?;
-    let measured = on::measured(args, &configs, (&workload, operations, pace), interrupts)?;
     let measure = match &args.by {
         Some(name) => MEASURES.get(name).map_err(|e| e.to_string())?,
         None => measure_for(pace),
     };
     measurable(measure, &configs).map_err(usage)?;
+    let job = (&workload, operations, pace);
+    let measured = on::measured(args, &configs, job, measure.name, interrupts)?;
     let start = Start::of(&args.start)?;
     let trust = Trust::of(&configs);
     let pauses = Pauses::of(&workload, pace).map_err(|error| error.to_string())?;
@@ -355,13 +355,6 @@ fn why_shared(args: &Compare) -> String {
         }
         (None, false) => "the defaults for workloads of your own; --with changes them".into(),
     }
-}
-
-/// Reads a machine file.
-pub(crate) fn machine_file(path: &Path) -> Result<MachineFile, String> {
-    must_be(path, Wanted::Machine)?;
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
-    MachineFile::parse(&text).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// Reports the events of all runs on standard error, with the configuration if there are several.

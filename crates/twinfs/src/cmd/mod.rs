@@ -16,6 +16,7 @@ mod fork;
 mod frontier;
 mod gather;
 mod layout;
+mod machine_file;
 mod manual;
 mod mkfs;
 mod mount;

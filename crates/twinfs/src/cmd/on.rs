@@ -11,11 +11,11 @@ use twin_real::experiment::{By, Experiment, Plan, experiment};
 use twin_real::replay::Target;
 use twin_trace::replay::Pace;
 
-use super::compare::machine_file;
+use super::machine_file::machine_file;
 use crate::cli::Compare;
 use crate::measuring::runner;
 
-/// Measures on the places that were asked for; `None` without any.
+/// Measures at the places of `--on`; `None` without any.
 ///
 /// # Errors
 /// If a place is none, none can take part, or the machine cannot be measured.
@@ -23,6 +23,7 @@ pub(super) fn measured(
     args: &Compare,
     configs: &[Config],
     (workload, operations, pace): (&Workload, u64, Pace),
+    measure: &str,
     interrupts: &Interrupts,
 ) -> Result<Option<Experiment>, Failure> {
     let targets = targets(&args.on)?;
@@ -35,11 +36,7 @@ pub(super) fn measured(
     for config in configs.iter().filter(|config| config.name.contains("cache=")) {
         caches.entry(config.layout.name()).or_insert(config.settings.cache_bytes);
     }
-    // Where pauses are kept, they are most of the whole time.
-    let by = match &args.by[..] {
-        "finish" if pace != Pace::Asap => By::Waiting,
-        name => By::named(name),
-    };
+    let by = By::named(measure);
     let (targets, runs) = (&targets[..], args.runs);
     let base = args.at.as_deref().unwrap_or(Path::new("/var/tmp"));
     let plan = Plan { targets, workload, operations, pace, by, base, runs, caches, machine };

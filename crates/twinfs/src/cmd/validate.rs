@@ -9,7 +9,7 @@ use twin_lab::MachineFile;
 use twin_real::calibrate::{text_of, today, write};
 use twin_real::validate::{Report, Validation, loads, run_own, validate};
 
-use super::compare::machine_file;
+use super::machine_file::machine_file;
 use crate::cli::Validate;
 use crate::measuring::runner;
 

@@ -35,7 +35,7 @@ fn rows(value: &Value) -> Vec<&Value> {
 }
 
 #[test]
-fn a_directory_has_as_many_runs_as_were_asked_for_and_a_row_with_the_names_of_simulated_ones() {
+fn a_directory_has_as_many_runs_as_were_wanted_and_a_row_with_the_names_of_simulated_ones() {
     let dir = place("json");
     let path = dir.to_str().unwrap();
     let (ok, out, err) = said(&["--on", path, "--runs", "3", "--json", "lfs", "ffs"]);
