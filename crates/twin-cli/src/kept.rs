@@ -137,7 +137,7 @@ impl<T: Keep + Send + 'static> Kept<T> {
             };
             report.mark_partial(format!("interrupted after {ended} of {all} runs.{on}"));
             if let Err(why) = printer.print(&report) {
-                eprintln!("twinfs: {why}");
+                twin_host::note!("twinfs: {why}");
             }
         });
         let again = Arc::clone(&partial);

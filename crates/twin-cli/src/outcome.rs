@@ -69,13 +69,13 @@ pub fn carry_out(
     };
     // What failed after an interrupt failed because of it.
     if let Some(status) = interrupts.ok().and_then(|interrupts| interrupts.status()) {
-        eprintln!("twinfs: interrupted");
+        twin_host::note!("twinfs: interrupted");
         return ExitCode::from(status);
     }
     match outcome {
         Ok(code) => code,
         Err(failure) => {
-            eprintln!("twinfs: {}", failure.why);
+            twin_host::note!("twinfs: {}", failure.why);
             ExitCode::from(failure.status)
         }
     }

@@ -9,7 +9,7 @@ use std::fmt;
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Says a line on standard error, as `eprintln!` does, but without a panic where nobody listens.
+/// Says a line on standard error, as `crate::note!` does, but without a panic where nobody listens.
 #[macro_export]
 macro_rules! note {
     ($($word:tt)*) => { $crate::note_line(format_args!($($word)*)) };

@@ -47,7 +47,7 @@ impl Drop for ScratchDir {
         }
         match std::fs::remove_dir_all(&self.path) {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-                eprintln!("twinfs: {}: {error}", self.path.display());
+                crate::note!("twinfs: {}: {error}", self.path.display());
             }
             _ => {}
         }
@@ -81,7 +81,7 @@ pub fn remove_by_force(dir: &Path) {
             _ => return,
         }
     }
-    eprintln!("twinfs: {} could not be removed", place.display());
+    crate::note!("twinfs: {} could not be removed", place.display());
 }
 
 /// Where something is mounted below a directory, the last one first.

@@ -296,7 +296,7 @@ fn serve_opened(
         close.await?;
         let summary = finished?;
         if request.foreground {
-            eprintln!("{summary}");
+            twin_host::note!("{summary}");
         }
         Ok(())
     };

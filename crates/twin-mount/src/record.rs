@@ -49,7 +49,7 @@ pub fn serve_mirror(
     let close = async move {
         let summary = finish(&closing, &request.to)?;
         if request.foreground {
-            eprintln!("{summary}");
+            twin_host::note!("{summary}");
         }
         Ok(())
     };

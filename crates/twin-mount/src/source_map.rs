@@ -108,7 +108,7 @@ pub fn each_snapshot(dir: &Path, mut each: impl FnMut(&str, VolumeMap)) -> Resul
             }
             Err(error) => {
                 bad = true;
-                eprintln!("twinfs: {}: {error}; it is left out", path.display());
+                twin_host::note!("twinfs: {}: {error}; it is left out", path.display());
             }
         }
     }

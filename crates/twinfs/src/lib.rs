@@ -23,8 +23,10 @@ pub fn main() -> ExitCode {
         true => Ok(Interrupts::default()),
         false => Interrupts::listen(),
     };
-    carry_out(interrupts, |interrupts| match standard_output_was_closed() && cmd::prints(&command) {
-        true => Err("standard output is closed: open it, if only to /dev/null".into()),
-        false => cmd::run(command, interrupts),
+    carry_out(interrupts, |interrupts| {
+        match standard_output_was_closed() && cmd::prints(&command) {
+            true => Err("standard output is closed: open it, if only to /dev/null".into()),
+            false => cmd::run(command, interrupts),
+        }
     })
 }

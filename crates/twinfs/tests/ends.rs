@@ -23,7 +23,8 @@ fn nobody_who_listens_is_no_reason_to_panic_and_no_place_for_results_is_one_to_f
         let line = line.replace("twinfs", env!("CARGO_BIN_EXE_twinfs"));
         Command::new("bash").args(["-c", &line]).output().unwrap()
     };
-    let deaf = "(sleep .2; twinfs compare lfs -w mail:messages=5 --seeds 2; echo $?) 2>&1 >&3 | true";
+    let deaf =
+        "(sleep .2; twinfs compare lfs -w mail:messages=5 --seeds 2; echo $?) 2>&1 >&3 | true";
     let out = shell(&format!("exec 3>&1; {deaf}"));
     let said = String::from_utf8(out.stdout).unwrap();
     assert!(said.ends_with("\n0\n"), "{said}");

@@ -62,7 +62,7 @@ impl Ready {
 pub fn in_background(child: impl FnOnce(Ready) -> i32) -> Result<i32, String> {
     let (pid, note) = in_background_with_note(child)?;
     if !note.is_empty() {
-        eprintln!("twinfs: {note}");
+        crate::note!("twinfs: {note}");
     }
     Ok(pid)
 }

@@ -62,7 +62,7 @@ impl Default for SessionOptions {
             max_write: 1 << 20,
             max_background: 64,
             recording_ended: None,
-            report: Rc::new(|line| eprintln!("{line}")),
+            report: Rc::new(|line| crate::note!("{line}")),
         }
     }
 }

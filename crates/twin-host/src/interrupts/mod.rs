@@ -114,7 +114,7 @@ impl Interrupts {
         }
         // A bar may stand in this line.
         let line = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
-        eprintln!("{line}twinfs: interrupted");
+        crate::note!("{line}twinfs: interrupted");
         std::process::exit(128 + self.0.signal.load(Ordering::SeqCst));
     }
 }

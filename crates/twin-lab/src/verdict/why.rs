@@ -316,7 +316,7 @@ fn disk(pair: Pair<'_>, gap: f64) -> Vec<String> {
     // What is written more often is flushed more often too.
     let is_written_more = b.writes as f64 >= ALIKE * a.writes as f64;
     let asks = |kind: &&Kind| kind.nouns != READS.nouns && by_number(kind);
-    if is_written_more && matter.iter().any(|kind| asks(kind)) {
+    if is_written_more && matter.iter().any(asks) {
         let because =
             (WRITES.because)(pair).map_or(String::new(), |why| format!(", because {why}"));
         lines.push(format!(

@@ -87,7 +87,7 @@ pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
     let report = Report::of(to, &aged, &planned, plan.as_ref());
     show(&mut printer, &report, &aged)?;
     if aged.failed > 0 {
-        eprintln!(
+        twin_host::note!(
             "twinfs: {} operations failed, probably for want of room: ask for less than {:.0}% full",
             aged.failed,
             plan.map_or(100.0, |plan| plan.full * 100.0)

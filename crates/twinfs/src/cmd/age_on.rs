@@ -34,6 +34,6 @@ pub(super) fn run(
             "{system}: of {requests} operations and those of the copy {failed} failed{most_common_failure}"
         ));
     }
-    failures.iter().for_each(|failure| eprintln!("twinfs: {failure}"));
+    failures.iter().for_each(|failure| twin_host::note!("twinfs: {failure}"));
     Ok(if failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

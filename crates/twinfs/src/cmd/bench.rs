@@ -191,7 +191,7 @@ fn targets(args: &Bench, stop: &Arc<AtomicBool>) -> Result<Vec<Target>, Failure>
             sync: sync_file_system,
         };
         if !args.warm && !dir.can_be_cold() {
-            eprintln!("twinfs: not root: caches stay warm in {}", path.display());
+            twin_host::note!("twinfs: not root: caches stay warm in {}", path.display());
         }
         targets.push(Target::Directory(dir));
     }

@@ -41,7 +41,7 @@ pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
     study.check().map_err(usage)?;
     let knows = study.policies.iter().find(|policy| policy.needs_future());
     if let (Some(policy), true) = (knows, accesses.sizes_differ()) {
-        eprintln!("twinfs: {}: {}: {NO_OPTIMUM}", path.display(), policy.name);
+        twin_host::note!("twinfs: {}: {}: {NO_OPTIMUM}", path.display(), policy.name);
     }
     let rows = simulated(args, &study)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
@@ -127,14 +127,14 @@ fn told(path: &Path, args: &Cache, loaded: &Loaded) -> Result<ExitCode, Failure>
             };
             return Err(format!("{name}: {damage}{remedy}").into());
         }
-        eprintln!("twinfs: {name}: {damage}. The {count} accesses before that are used");
+        twin_host::note!("twinfs: {name}: {damage}. The {count} accesses before that are used");
         return Ok(ExitCode::FAILURE);
     }
     if count == 0 {
         return Err(format!("{name}: this trace reads and writes nothing").into());
     }
     if let Some(cut) = &loaded.cut {
-        eprintln!("twinfs: {name}: {cut}. The {count} accesses before that are used");
+        twin_host::note!("twinfs: {name}: {cut}. The {count} accesses before that are used");
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)
@@ -150,7 +150,7 @@ fn simulated(args: &Cache, study: &Study<'_>) -> Result<Vec<caches::Row>, String
     bar.finish();
     if args.speed {
         let millions = study.simulated() as f64 / 1e6;
-        eprintln!(
+        twin_host::note!(
             "{millions:.1} million requests in {seconds:.3} s on {threads} threads: {:.1} million a \
              second on each",
             millions / seconds / threads as f64

@@ -20,10 +20,10 @@ pub(crate) fn run(args: &Calibrate, interrupts: &Interrupts) -> Outcome {
     let text = format!("{}\n{hint}", summary(&machine));
     printer.print(&Report::plain("This machine", text, figures(&machine)))?;
     for warning in &machine.warnings {
-        eprintln!("twinfs: noisy: {warning}");
+        twin_host::note!("twinfs: noisy: {warning}");
     }
     if !machine.warnings.is_empty() {
-        eprintln!(
+        twin_host::note!(
             "twinfs: simulations with this file are as uncertain as these figures: calibrate again \
              when the machine is quiet"
         );

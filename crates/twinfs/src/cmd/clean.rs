@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Clean, interrupts: &Interrupts) -> Outcome {
         open_volume(&args.image, options).map_err(|refused| refused.why)?;
     opening.finish();
     if let Some(words) = recovery {
-        eprintln!("twinfs: {words} first");
+        twin_host::note!("twinfs: {words} first");
     }
     let segments = args.segments.unwrap_or(u64::MAX);
     let how = Cleaning { segments, garbage_share: args.garbage };

@@ -8,8 +8,8 @@ use twin_cli::{Failure, Outcome, Printer, say, usage};
 use twin_host::Interrupts;
 use twin_lab::observe::named_rows;
 use twin_lab::{
-    Before, Comparison, Config, EventLog, Figures, Judgement, MEASURES, MeasureEntry,
-    Pauses, Run, SeedRuns, Seeded, SimulateError, Trust, Workload, about_workload, compare_seeds,
+    Before, Comparison, Config, EventLog, Figures, Judgement, MEASURES, MeasureEntry, Pauses, Run,
+    SeedRuns, Seeded, SimulateError, Trust, Workload, about_workload, compare_seeds,
     compared_by_default, default_settings, labels, measurable, measure_for, rank, rivals,
     settings_help, verdict, what_if, what_if_changes, workload_help,
 };
@@ -362,7 +362,7 @@ pub(crate) fn tell_of_events(runs: &mut [Run], categories: Categories) {
     let several = runs.len() > 1;
     for run in runs {
         let name = if several { format!("{}: ", run.config.name) } else { String::new() };
-        let tell = Arc::new(move |line: &str| eprintln!("{name}{line}"));
+        let tell = Arc::new(move |line: &str| twin_host::note!("{name}{line}"));
         run.log = Some(EventLog { categories, tell });
     }
 }
@@ -390,7 +390,7 @@ fn those_that_ran(
 /// Tells if several seeds were run in vain.
 fn warn_of_seeds(args: &Compare, ran: &[(Config, Seeded)]) {
     if args.seeds > 1 && ran.iter().all(|(_, run)| makes_no_difference(run)) {
-        eprintln!(
+        twin_host::note!(
             "twinfs: the seeds make no difference: neither the workload nor the volumes and disks \
              draw random numbers"
         );
@@ -411,13 +411,13 @@ fn ending(figures: &[Figures], not_run: &NotRun) -> bool {
     for (config, why) in not_run {
         let named = why.starts_with(config.as_str());
         let name = if named { String::new() } else { format!("{config}: ") };
-        eprintln!("twinfs: cannot run {name}{why}");
+        twin_host::note!("twinfs: cannot run {name}{why}");
     }
     let failed = figures.iter().filter(|figures| figures.failed > 0);
     let mut all_done = not_run.is_empty();
     for Figures { config, failed, ops, .. } in failed {
         all_done = false;
-        eprintln!(
+        twin_host::note!(
             "twinfs: {config}: {failed} of {} operations failed that succeed in the workload, or \
              lacked what failed before: its figures are of less work, and it has no rank. If the \
              volume was full, set a larger size",
@@ -429,7 +429,7 @@ fn ending(figures: &[Figures], not_run: &NotRun) -> bool {
         let differ = run.diverged.saturating_sub(run.failed + refused);
         if differ > 0 {
             let Figures { config, ops, .. } = run;
-            eprintln!(
+            twin_host::note!(
                 "twinfs: {config}: {differ} of {ops} operations ended otherwise than in the workload: \
                  with another error or, of reads, with another number of bytes"
             );

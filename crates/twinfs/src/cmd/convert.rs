@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Convert, interrupts: &Interrupts) -> Outcome {
             )
             .into());
         }
-        eprintln!("twinfs: {name}: {damage}. The {count} operations before that are used");
+        twin_host::note!("twinfs: {name}: {damage}. The {count} operations before that are used");
     }
     let reading = source.reading();
     reading::tell(&name, &reading);

@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Forecast, interrupts: &Interrupts) -> Outcome {
     let (now, tried) = simulated(args, &state, base.clone(), (&next, told))?;
     for one in &tried {
         if let Err(why) = &one.figures {
-            eprintln!("twinfs: {}: {why}", one.setting);
+            twin_host::note!("twinfs: {}: {why}", one.setting);
         }
     }
     let outlook = Outlook { now: &now, tried: &tried, told: &told };

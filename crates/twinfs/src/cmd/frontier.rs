@@ -72,7 +72,7 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
                 Ok(point) => drop(points.insert(number(at, of), Point(point))),
                 Err(error) => {
                     all_done = false;
-                    eprintln!("twinfs: {name}, {}: {error}", choice.flush);
+                    twin_host::note!("twinfs: {name}, {}: {error}", choice.flush);
                 }
             }
         }
@@ -138,7 +138,7 @@ impl Keep for Point {
 fn is_whole(point: &FrontierPoint) -> bool {
     if point.failed > 0 {
         let FrontierPoint { workload, flush, failed, .. } = point;
-        eprintln!(
+        twin_host::note!(
             "twinfs: {workload}, {flush}: {failed} operations failed that succeed in the workload, so \
              its figures are of less work. If the volume was full, set a larger size"
         );

@@ -35,7 +35,10 @@ pub(crate) fn run(args: &Gather, interrupts: &Interrupts) -> Outcome {
     let mut rows = found(&gathered);
     let mut exit = ExitCode::SUCCESS;
     if let Some(damage) = &ending.damage {
-        eprintln!("twinfs: {name}: {damage}. The {} packets before that are used", ending.packets);
+        twin_host::note!(
+            "twinfs: {name}: {damage}. The {} packets before that are used",
+            ending.packets
+        );
         exit = ExitCode::FAILURE;
     }
     if let Some(new) = new {

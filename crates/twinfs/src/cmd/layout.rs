@@ -33,7 +33,7 @@ fn of_volume(args: &Layout, what: &Path, mut printer: Printer, interrupts: &Inte
     }
     printer.print(&report.report(&map))?;
     for problem in &report.problems {
-        eprintln!("twinfs: {problem}");
+        twin_host::note!("twinfs: {problem}");
     }
     Ok(if report.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

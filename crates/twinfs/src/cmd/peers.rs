@@ -54,7 +54,7 @@ pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
         return Err(usage(format!("the benchmarks need a device of {size} at least: give --size")));
     }
     for (name, tool) in &missing {
-        eprintln!("twinfs: without {name}: {tool} is not installed");
+        twin_host::note!("twinfs: without {name}: {tool} is not installed");
     }
     let mut printer = Printer::of(&args.output, interrupts)?;
     let turns = Turns::make(&runner(interrupts)?, &base, args.size.0)?;
@@ -78,7 +78,7 @@ pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     printer.print(&report)?;
     for peer in &tried {
         for failure in peer.failures() {
-            eprintln!("twinfs: {failure}");
+            twin_host::note!("twinfs: {failure}");
         }
     }
     Ok(ExitCode::SUCCESS)

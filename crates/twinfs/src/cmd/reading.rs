@@ -10,7 +10,7 @@ use twin_trace::Reading;
 /// Tells it of the input called `name`.
 pub(crate) fn tell(name: impl std::fmt::Display, reading: &Reading) {
     for note in reading.notes() {
-        eprintln!("twinfs: {name}: {note}");
+        twin_host::note!("twinfs: {name}: {note}");
     }
 }
 

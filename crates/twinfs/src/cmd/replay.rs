@@ -47,7 +47,7 @@ fn verdict(args: &Replay, failed: u64, is_cut: bool) -> ExitCode {
     if failed == 0 {
         return if is_cut { ExitCode::FAILURE } else { ExitCode::SUCCESS };
     }
-    eprintln!(
+    twin_host::note!(
         "twinfs: {}: {failed} operations failed that succeed in the trace, or lacked what failed \
          before: the figures are of less work",
         args.file.display()

@@ -50,7 +50,7 @@ pub(super) fn run(args: &Compare, file: &Path, interrupts: &Interrupts) -> Outco
     printer.print(&report)?;
     let failed = figures.whole.failed;
     if failed > 0 {
-        eprintln!(
+        twin_host::note!(
             "twinfs: {failed} operations failed that succeed in their workloads, or lacked what failed \
              before. If a volume was full, give it a larger size"
         );

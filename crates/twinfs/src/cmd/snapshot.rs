@@ -31,7 +31,7 @@ pub(crate) fn run(args: &Snapshot, interrupts: &Interrupts) -> Outcome {
         Size(bytes.len() as u64)
     ))?;
     for problem in &map.problems {
-        eprintln!("twinfs: {problem}");
+        twin_host::note!("twinfs: {problem}");
     }
     Ok(if map.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

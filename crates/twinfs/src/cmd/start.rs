@@ -101,7 +101,7 @@ impl Start {
             }
         }
         bar.finish();
-        notes.borrow().iter().for_each(|note| eprintln!("twinfs: {note}"));
+        notes.borrow().iter().for_each(|note| twin_host::note!("twinfs: {note}"));
         Ok(started)
     }
 

@@ -84,7 +84,7 @@ impl Lines {
                 }
                 // Rows have no place for it.
                 Format::Csv => {
-                    eprintln!("{line}");
+                    twin_host::note!("{line}");
                     true
                 }
             };

@@ -59,12 +59,12 @@ pub(crate) fn run(args: &Validate, interrupts: &Interrupts) -> Outcome {
 fn note_error(report: &Report, path: &Path) -> Result<(), String> {
     let Some(validated) = report.validated(today()) else {
         let few = "too few pairs of configurations for an error that compare could use";
-        eprintln!("twinfs: {few}: {} is left as it was", path.display());
+        twin_host::note!("twinfs: {few}: {} is left as it was", path.display());
         return Ok(());
     };
     let machine = MachineFile { validated: Some(validated), ..machine_file(path)? };
     let text = text_of(&machine)?;
     std::fs::write(path, text).map_err(|e| format!("{}: {e}", path.display()))?;
-    eprintln!("twinfs: the error is noted in {}", path.display());
+    twin_host::note!("twinfs: the error is noted in {}", path.display());
     Ok(())
 }

@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
     if args.speed {
         let all: u64 = rows.iter().map(|row| row.user_writes + row.cleaner_writes).sum();
         let millions = |blocks: u64| blocks as f64 / seconds / 1e6;
-        eprintln!(
+        twin_host::note!(
             "{} runs in {seconds:.2} s on {threads} threads: {:.1} million blocks a second written \
              by users, {:.1} million in all",
             rows.len(),

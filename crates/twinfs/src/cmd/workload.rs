@@ -66,7 +66,9 @@ pub(super) fn chosen(
             return Err(format!("{name}: {why}").into());
         }
         (_, Some(cut)) => {
-            eprintln!("twinfs: {name}: {cut}. The {operations} operations before that are used");
+            twin_host::note!(
+                "twinfs: {name}: {cut}. The {operations} operations before that are used"
+            );
         }
         (_, None) => {}
     }
@@ -87,7 +89,7 @@ pub(super) fn of_file(path: &Path, format: Option<&str>) -> Result<Workload, Fai
         None => operations_of(path)?,
     };
     if let (Some(name), None) = (reader, format) {
-        eprintln!("twinfs: {} is read as {name}", path.display());
+        twin_host::note!("twinfs: {} is read as {name}", path.display());
     }
     let in_file = |e| format!("{}: {e}", path.display());
     // A file is read again by each run; what can be read only once has to be kept.
