@@ -92,7 +92,7 @@ fn verdict(rows: &[Row], names: &[&str]) -> Option<Vec<String>> {
     Some(lines)
 }
 
-/// The most phases that are told of a target that has no other beside it.
+/// The most phases that are named of a target that has no other beside it.
 const TOLD: usize = 3;
 
 /// What one target alone did.
@@ -109,8 +109,8 @@ fn alone(rows: &[Row], names: &[&str]) -> String {
     if all.is_empty() {
         return "Nothing was measured.".into();
     }
-    let told = all[..all.len().min(TOLD)].join(", ");
-    format!("{}: {told}{more}. There is no other target to compare.", names.join(", "))
+    let listed = all[..all.len().min(TOLD)].join(", ");
+    format!("{}: {listed}{more}. There is no other target to compare.", names.join(", "))
 }
 
 /// The geometric mean of a target's speeds as multiples of the first target's.
@@ -223,7 +223,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_single_target_it_is_told_what_it_did_and_its_settings_are_shown() {
+    fn of_a_single_target_it_is_said_what_it_did_and_its_settings_are_shown() {
         let config = Config::parse("lfs:cache=8M").unwrap();
         let names = ["lfs:cache=8M".to_string()];
         let page = report(&[row("create", vec![vec![3.0]])], &names, &[&config]).write(Form::Html);

@@ -98,7 +98,7 @@ struct Shared<T> {
 }
 
 /// What has ended so far.
-pub struct Kept<T> {
+pub struct SoFar<T> {
     shared: Arc<Mutex<Shared<T>>>,
     place: Option<Place>,
     interrupts: Interrupts,
@@ -111,7 +111,7 @@ fn locked<T>(shared: &Mutex<Shared<T>>) -> MutexGuard<'_, Shared<T>> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-impl<T: Keep + Send + 'static> Kept<T> {
+impl<T: Keep + Send + 'static> SoFar<T> {
     /// Of `all` parts these are known. An interrupt ends the bar and prints the report on those that have ended
     /// by then; with a place they are kept there.
     pub fn new(
@@ -120,7 +120,7 @@ impl<T: Keep + Send + 'static> Kept<T> {
         (known, all): (BTreeMap<usize, T>, usize),
         place: Option<Place>,
         report: impl Fn(&BTreeMap<usize, T>) -> Report + Send + Sync + 'static,
-    ) -> Kept<T> {
+    ) -> SoFar<T> {
         let shared = Arc::new(Mutex::new(Shared { parts: known, printer: Some(printer) }));
         let (of_interrupt, bar, to) = (Arc::clone(&shared), bar.clone(), place.clone());
         let partial: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
@@ -142,7 +142,7 @@ impl<T: Keep + Send + 'static> Kept<T> {
         });
         let again = Arc::clone(&partial);
         let undoing = interrupts.undo(move || again());
-        Kept { shared, place, interrupts: interrupts.clone(), partial, _undoing: undoing }
+        SoFar { shared, place, interrupts: interrupts.clone(), partial, _undoing: undoing }
     }
 
     /// A part has ended.

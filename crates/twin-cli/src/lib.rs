@@ -1,7 +1,7 @@
 //! What the programs share whose commands are those of `twinfs`: how they end, how they print, and how far they are.
 //!
 //! Main types: [`Outcome`] and [`Failure`] (the exit status, or what the user is told), [`Output`] (the form of
-//! results), [`Printer`] (reports in that form), [`Kept`] (what an interrupted command has found), [`progress::Progress`] (a bar, or lines in a log). Commands that
+//! results), [`Printer`] (reports in that form), [`SoFar`] (what an interrupted command has found), [`progress::Progress`] (a bar, or lines in a log). Commands that
 //! are programs of their own have their arguments here too ([`Reproduce`]), so that `twinfs` shows them in its help.
 //! Start at [`carry_out`].
 
@@ -13,7 +13,7 @@ pub mod progress;
 mod reproduce;
 pub mod terminal;
 
-pub use kept::{Keep, Kept, Place};
+pub use kept::{Keep, Place, SoFar};
 pub use outcome::{Failure, Outcome, carry_out, say, say_to_reader, usage};
 pub use output::{Format, Output};
 pub use printing::Printer;

@@ -182,7 +182,7 @@ impl Counter for Progress {
 /// Tells the time left, as long as it can be told.
 #[derive(Clone, Default)]
 struct Left {
-    /// How much was done, of all, after so many seconds.
+    /// How much was done, of all, and after how many seconds.
     samples: Vec<(f64, f64)>,
 }
 
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn the_time_left_is_told_while_the_pace_is_steady() {
+    fn the_time_left_is_shown_while_the_pace_is_steady() {
         assert_eq!(left(1..=5), None, "nothing is known yet");
         assert_eq!(left(1..=40).map(f64::round), Some(30.0));
         assert_eq!(left((1..=20).chain((22..=80).step_by(8))), None, "it has become faster");

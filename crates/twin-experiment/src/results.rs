@@ -221,6 +221,9 @@ fn charts(plan: &Plan, judged: &[Judged<'_>]) -> Vec<String> {
     of_configs.chain(of_workloads).collect()
 }
 
+/// A line of a chart: what is the same along it, and the values of the setting with the measure.
+type Along<'a> = (String, Vec<(&'a str, f64)>);
+
 /// The measure over a setting.
 fn chart<'p, 'j>(
     measure: &MeasureEntry,
@@ -229,8 +232,7 @@ fn chart<'p, 'j>(
     point: &(dyn Fn(&Judged<'j>) -> &'p Point + '_),
     other: &(dyn Fn(&Judged<'j>) -> &'p Point + '_),
 ) -> Option<String> {
-    // Each line: what is the same along it, and the values of the setting with the measure.
-    let mut lines: Vec<(String, Vec<(&str, f64)>)> = Vec::new();
+    let mut lines: Vec<Along<'_>> = Vec::new();
     for one in judged {
         let (Some(value), Some(y)) = (value_in(point(one), name), one.median()) else { continue };
         let rest = point(one).varied.iter().filter(|(own, _)| own != name);
@@ -265,13 +267,8 @@ fn number(value: &str) -> Option<f64> {
     value.parse().ok().or_else(|| bytes(value).ok().map(|bytes| bytes as f64))
 }
 
-fn lines_over(
-    measure: &MeasureEntry,
-    title: &str,
-    name: &str,
-    lines: &[(String, Vec<(&str, f64)>)],
-) -> String {
-    let line = |(at, (along, points)): (usize, &(String, Vec<(&str, f64)>))| {
+fn lines_over(measure: &MeasureEntry, title: &str, name: &str, lines: &[Along<'_>]) -> String {
+    let line = |(at, (along, points)): (usize, &Along<'_>)| {
         let mut points: Vec<(f64, f64)> =
             points.iter().filter_map(|(value, y)| Some((number(value)?, *y))).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
@@ -287,7 +284,7 @@ fn lines_over(
     }
 }
 
-fn bars_over(title: &str, lines: &[(String, Vec<(&str, f64)>)]) -> String {
+fn bars_over(title: &str, lines: &[Along<'_>]) -> String {
     let bar = |(at, (value, y)): (usize, &(&str, f64))| Bar::new(*value, nth(at), *y);
     let groups: Vec<Group> = lines
         .iter()

@@ -122,7 +122,7 @@ pub(crate) fn named(plan: &Plan, job: &Job) -> Map<String, Value> {
         ("set", varied(&config.varied)),
         ("of_workload", varied(&workload.varied)),
         (KEY, job.key.as_str().into()),
-        ("build", plan.build.as_str().into()),
+        ("program", plan.build.as_str().into()),
     ];
     members.into_iter().map(|(name, value)| (name.to_string(), value)).collect()
 }

@@ -523,9 +523,9 @@ mod tests {
 
     #[test]
     fn a_directory_without_extents_is_refused_with_its_kind() {
-        let error = map(Path::new("/proc/self"), &|_| true).unwrap_err();
+        let error = map(Path::new("/proc/self"), false, &|_| true).unwrap_err();
         assert!(error.to_string().contains("does not tell where files are"), "{error}");
-        assert!(map(Path::new("/no such place"), &|_| true).is_err());
+        assert!(map(Path::new("/no such place"), false, &|_| true).is_err());
     }
 
     #[test]

@@ -75,7 +75,7 @@ pub use interrupts::{Interrupts, Undoing, on_interrupt};
 pub use limits::{file_size_limit, take_limits};
 pub use memory::keep_freed_buffers;
 pub use new_files::{NewFile, Page};
-pub use notes::{note_line, standard_output_was_closed};
+pub use notes::note_line;
 pub use offload::{WorkPanicked, offload};
 pub use places::{Relation, absolute, relation};
 pub use progress::{Bar, Count, Counter, Hidden, Progress};

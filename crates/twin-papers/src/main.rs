@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use twin_bench::Phase;
 use twin_cli::progress::Progress;
 use twin_cli::{
-    Failure, Format, Keep, Kept, Outcome, Place, Printer, Reproduce, carry_out, say, usage,
+    Failure, Format, Keep, Outcome, Place, Printer, Reproduce, SoFar, carry_out, say, usage,
 };
 use twin_host::Interrupts;
 use twin_papers::choices::{self, Choice, Fitted};
@@ -137,7 +137,7 @@ impl Base<'_> {
         let next = AtomicUsize::new(known.keys().next_back().map_or(0, |last| last + 1));
         let (claims, all) = (self.claims.to_vec(), reproduce::count(self.claims, for_page));
         let kept =
-            Kept::new((printer, self.bar), interrupts, (known, all), Some(place), move |ran| {
+            SoFar::new((printer, self.bar), interrupts, (known, all), Some(place), move |ran| {
                 let judged = reproduce::judge_some(&claims, &results_of(ran));
                 let mut report = answer(&judged, reproduce::text(&judged));
                 report.add_rows(reproduce::rows(&judged));
@@ -148,8 +148,8 @@ impl Base<'_> {
             let ran = Ran(need.clone(), phases.to_vec());
             kept.add(next.fetch_add(1, Ordering::Relaxed), ran);
         };
-        let told = self.bar.told();
-        let (base, progress) = ((for_page, &before), (&told, &ended as reproduce::Told<'_>));
+        let show = self.bar.told();
+        let (base, progress) = ((for_page, &before), (&show, &ended as reproduce::Told<'_>));
         let result =
             reproduce::reproduce(self.claims, base, self.variation, self.threads, progress);
         let (judged, results) = result.map_err(|error| error.to_string())?;

@@ -49,7 +49,7 @@ pub fn judge_some(claims: &[&'static Claim], results: &Results) -> Vec<Judged> {
 
 /// Runs and judges claims on the models with a variation; with `for_page` also the runs that
 /// [`html()`](crate::html) shows in addition. Runs that are known are not run again, unless a page shows
-/// their history; of each other `told` hears when it has ended.
+/// their history; of each other `on_end` hears when it has ended.
 ///
 /// # Errors
 /// The first run that fails.
@@ -58,7 +58,7 @@ pub fn reproduce(
     (for_page, known): (bool, &Results),
     variation: &Variation,
     threads: usize,
-    (progress, told): (&Progress, Told<'_>),
+    (progress, on_end): (&Progress, Told<'_>),
 ) -> Result<(Vec<Judged>, Results), BenchFailure> {
     let (mut needs, watched) = needs(claims, for_page);
     let is_shown = |need: &Need| watched.iter().any(|(own, _)| own == need);
@@ -67,7 +67,7 @@ pub fn reproduce(
     let days = if of_days { STEPS * days::runs() } else { 0 };
     let before = STEPS * needs.len();
     let of_runs = part_of(progress, (0, before, before + days));
-    let mut results = run_watched((needs, &watched), variation, threads, &of_runs, told)?;
+    let mut results = run_watched((needs, &watched), variation, threads, &of_runs, on_end)?;
     for (need, phases) in &known.phases {
         results.phases.entry(need.clone()).or_insert_with(|| phases.clone());
     }

@@ -80,7 +80,7 @@ pub fn run_watched(
     variation: &Variation,
     threads: usize,
     progress: &Progress,
-    told: Told<'_>,
+    on_end: Told<'_>,
 ) -> Result<Results, BenchFailure> {
     needs.sort();
     needs.dedup();
@@ -96,7 +96,7 @@ pub fn run_watched(
             let mut all = results.lock().unwrap_or_else(PoisonError::into_inner);
             match (outcome, &mut *all) {
                 (Ok((phases, history)), Ok(done)) => {
-                    told(need, &phases);
+                    on_end(need, &phases);
                     done.phases.insert(need.clone(), phases);
                     done.histories.extend(history.map(|history| (need.clone(), history)));
                 }

@@ -1,5 +1,8 @@
 //! Experiments as files: runs are made once, survive kill -9, fit together from parts, and are compared.
 
+// A process is killed after some real time.
+#![allow(clippy::disallowed_methods)]
+
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 

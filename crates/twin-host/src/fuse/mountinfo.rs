@@ -36,7 +36,7 @@ pub(crate) fn mounted_from(image: &Path) -> Option<PathBuf> {
 
 fn mounted_in(table: &str, image: &Path) -> Option<PathBuf> {
     let ours = |mounted: &Mounted| mounted.kind == MOUNT_TYPE && mounted.source == image;
-    table.lines().filter_map(parse).filter(ours).last().map(|mounted| mounted.dir)
+    table.lines().filter_map(parse).rfind(ours).map(|mounted| mounted.dir)
 }
 
 /// The meaning of an absolute path without links, independent of mounts: the number of its file

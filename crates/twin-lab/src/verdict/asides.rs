@@ -80,7 +80,7 @@ fn others(how: &Judgement<'_>) -> impl Iterator<Item = &'static MeasureEntry> {
         .filter(move |measure| measure.name != chosen && !(has_pauses && measure.name == FINISH))
 }
 
-/// The most other measures that are told.
+/// The most other measures that are named.
 const MOST_OTHERS: usize = 3;
 
 /// The measures that tell runs apart which the chosen one does not; `are_all` says whether there are no others.

@@ -1,8 +1,8 @@
 //! Why a run has more than another, in sentences.
 //!
 //! Contract: all figures are those of the two runs. The parts of a difference add up to it: what is not worth
-//! a word of its own is told as the rest. Parts of the time that passed count what several operations share
-//! once. The disk's requests are told by their number and their mean time, never as a sum of times that
+//! a word of its own is named as the rest. Parts of the time that passed count what several operations share
+//! once. The disk's requests are given by their number and their mean time, never as a sum of times that
 //! overlap.
 
 use twin_trace::Verb;
@@ -25,9 +25,9 @@ pub(crate) type Pair<'a> = [Side<'a>; 2];
 
 /// The least share of the difference that is worth a word.
 const WORTH_SAYING: f64 = 0.05;
-/// The least share of the difference of a rest that is told.
+/// The least share of the difference of a rest that is named.
 const WORTH_ADDING: f64 = 0.02;
-/// The most parts of a difference that are told one by one.
+/// The most parts of a difference that are named one by one.
 const MOST_PARTS: usize = 3;
 /// Numbers whose ratio is below this factor are about the same.
 const ALIKE: f64 = 1.1;

@@ -46,15 +46,15 @@ impl Experiment {
             1 => "one run each, which says nothing of chance".to_owned(),
             runs => format!("medians of {runs} runs in turn"),
         };
-        let told = |(one, values): &(&Measured, Spread)| {
+        let worded = |(one, values): &(&Measured, Spread)| {
             format!("{} {}", one.name, duration(values.median * 1e6))
         };
         let intro = format!("Measured on this machine ({runs}, {}):", self.by.words());
         let [first, rest @ ..] = &sound[..] else {
             return format!("{intro} nothing that can be judged.");
         };
-        let Some(second) = rest.first() else { return format!("{intro} {}.", told(first)) };
-        let all = list(&sound.iter().map(told).collect::<Vec<_>>());
+        let Some(second) = rest.first() else { return format!("{intro} {}.", worded(first)) };
+        let all = list(&sound.iter().map(worded).collect::<Vec<_>>());
         let close = |a: &Spread, b: &Spread| is_close(a, b);
         if sound.windows(2).all(|pair| close(&pair[0].1, &pair[1].1))
             && sound.last().is_some_and(|last| close(&first.1, &last.1))

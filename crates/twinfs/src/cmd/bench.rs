@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use serde_json::Value;
 use twin_bench::{self as bench, Target, directory};
 use twin_cli::progress::Progress;
-use twin_cli::{Failure, Keep, Kept, Outcome, Printer, say, usage};
+use twin_cli::{Failure, Keep, Outcome, Printer, SoFar, say, usage};
 use twin_host::fuse::sync_file_system;
 use twin_host::{Interrupts, Undoing, absolute, real_clock, remove_by_force};
 use twin_lab::{Config, Run};
@@ -60,10 +60,11 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     let names: Vec<String> = targets.iter().map(Target::name).collect();
     let runs = args.runs.map_or(1, usize::from);
     let (all, of_names) = (bench::count(&benches, &targets, runs), names.clone());
-    let kept = Kept::new((printer, &bar), interrupts, (BTreeMap::new(), all), None, move |ended| {
-        let rows = ended.values().next_back().map_or(&[][..], |Ended(rows)| rows);
-        bench::report(rows, &of_names, &[])
-    });
+    let kept =
+        SoFar::new((printer, &bar), interrupts, (BTreeMap::new(), all), None, move |ended| {
+            let rows = ended.values().next_back().map_or(&[][..], |Ended(rows)| rows);
+            bench::report(rows, &of_names, &[])
+        });
     let progress = |rows: &[bench::Row], ended: usize, all: usize| {
         bar.set(ended as u64, all as u64);
         kept.add(ended, Ended(rows.to_vec()));

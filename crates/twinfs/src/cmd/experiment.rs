@@ -23,7 +23,7 @@ pub(crate) fn run(args: &RunExperiment, interrupts: &Interrupts) -> Outcome {
     let plan = plan(args)?;
     let mut printer = Printer::of(&args.output, interrupts)?;
     let dir = args.store.clone().unwrap_or_else(|| beside(&args.file));
-    let store = Store::create(&dir).map_err(told)?;
+    let store = Store::create(&dir).map_err(words_of)?;
     let shard = args.shard.unwrap_or(Shard::ALL);
     if args.list {
         printer.print(&listing(&plan, shard, &rows(&plan, &store)?))?;
@@ -32,10 +32,10 @@ pub(crate) fn run(args: &RunExperiment, interrupts: &Interrupts) -> Outcome {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let threads = args.jobs.map_or(threads, |jobs| jobs as usize);
     let bar = Progress::share("runs");
-    let told_bar = bar.told();
-    let ended = execute(&plan, shard, &store, threads, &|done, all| told_bar(done, all));
+    let show = bar.told();
+    let ended = execute(&plan, shard, &store, threads, &|done, all| show(done, all));
     bar.finish();
-    let Ended { ran, there } = ended.map_err(told)?;
+    let Ended { ran, there } = ended.map_err(words_of)?;
     let rows = rows(&plan, &store)?;
     printer.print(&results(&plan, &rows))?;
     if args.output.is_table() {
@@ -48,9 +48,9 @@ pub(crate) fn run(args: &RunExperiment, interrupts: &Interrupts) -> Outcome {
 
 pub(crate) fn run_merge(args: &Merge) -> Outcome {
     let from = args.from.iter().map(|dir| Store::open(dir));
-    let from = from.collect::<Result<Vec<_>, _>>().map_err(told)?;
-    let into = Store::create(&args.into).map_err(told)?;
-    let Merged { added, there, damaged } = merge(&from, &into).map_err(told)?;
+    let from = from.collect::<Result<Vec<_>, _>>().map_err(words_of)?;
+    let into = Store::create(&args.into).map_err(words_of)?;
+    let Merged { added, there, damaged } = merge(&from, &into).map_err(words_of)?;
     let place = args.into.display();
     say(format!("{added} results were added to {place}, and {there} were there."))?;
     if damaged == 0 {
@@ -65,7 +65,7 @@ pub(crate) fn run_diff(args: &Diff, interrupts: &Interrupts) -> Outcome {
         return Err(usage(format!("--threshold {}: must not be negative", args.threshold)));
     }
     let mut printer = Printer::of(&args.output, interrupts)?;
-    let read = |dir: &Path| Store::open(dir).and_then(|store| store.rows()).map_err(told);
+    let read = |dir: &Path| Store::open(dir).and_then(|store| store.rows()).map_err(words_of);
     let (first, second) = (read(&args.first)?, read(&args.second)?);
     let names = [&args.first, &args.second].map(|dir| dir.display().to_string());
     let side = |at: usize, rows| Side { name: &names[at], rows };
@@ -76,7 +76,7 @@ pub(crate) fn run_diff(args: &Diff, interrupts: &Interrupts) -> Outcome {
     Ok(if worse == 0 && lost == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn told(error: StoreError) -> String {
+fn words_of(error: StoreError) -> String {
     error.to_string()
 }
 
@@ -89,7 +89,7 @@ fn beside(file: &Path) -> PathBuf {
 
 /// The rows that are in the store, at the numbers of their jobs.
 fn rows(plan: &Plan, store: &Store) -> Result<Vec<Option<Value>>, String> {
-    plan.jobs.iter().map(|job| store.get(&job.key).map_err(told)).collect()
+    plan.jobs.iter().map(|job| store.get(&job.key).map_err(words_of)).collect()
 }
 
 /// The plan of the file, with its workloads looked through.

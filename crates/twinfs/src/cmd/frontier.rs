@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use twin_cache::flush;
 use twin_cli::progress::Progress;
-use twin_cli::{Failure, Keep, Kept, Outcome, Place, Printer, usage};
+use twin_cli::{Failure, Keep, Outcome, Place, Printer, SoFar, usage};
 use twin_host::Interrupts;
 use twin_lab::frontier::{FlushChoice, FrontierPoint, Study, choices, frontier_of, mark, report};
 use twin_lab::{Config, Run};
@@ -50,8 +50,8 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
         lefts.iter().zip(&workloads).map(|(left, (_, of))| left.len() as u64 * of.operations);
     let bar = Progress::of("operations simulated", steps.sum());
     let kept =
-        Kept::new((printer, &bar), interrupts, (known.clone(), all), Some(place), |points| {
-            report(&marked(points))
+        SoFar::new((printer, &bar), interrupts, (known.clone(), all), Some(place), |points| {
+            report(&on_frontier(points))
         });
     let run = Run { steps: Some(twin_lab::Steps(bar.counting())), ..run };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -80,7 +80,7 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
     bar.finish();
     // Whatever an interrupt has printed is printed.
     let Some(mut printer) = kept.end() else { return Ok(ExitCode::FAILURE) };
-    let points = marked(&points);
+    let points = on_frontier(&points);
     all_done &= points.iter().all(is_whole);
     printer.print(&report(&points))?;
     Ok(if all_done { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
 struct Point(FrontierPoint);
 
 /// The points in order, with the frontier of each workload.
-fn marked(points: &BTreeMap<usize, Point>) -> Vec<FrontierPoint> {
+fn on_frontier(points: &BTreeMap<usize, Point>) -> Vec<FrontierPoint> {
     let mut all: Vec<FrontierPoint> = points.values().map(|point| point.0.clone()).collect();
     for of_one in all.chunk_by_mut(|a, b| a.workload == b.workload) {
         mark(of_one.iter_mut());

@@ -53,11 +53,6 @@ pub(crate) fn serves(command: &Command) -> bool {
     matches!(command, Mount(_) | Record(_) | Serve(_) | Reproduce(_))
 }
 
-/// True if what a command prints is what it is for.
-pub(crate) fn prints(command: &Command) -> bool {
-    !serves(command) && !matches!(command, Command::Umount(_))
-}
-
 /// Runs a command.
 pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
     match command {

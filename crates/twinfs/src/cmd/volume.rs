@@ -9,7 +9,7 @@ use serde_json::Value;
 use twin_clean::volume::workload;
 use twin_clean::{placement, victim};
 use twin_cli::progress::Progress;
-use twin_cli::{Failure, Keep, Kept, Outcome, Printer, say, usage};
+use twin_cli::{Failure, Keep, Outcome, Printer, SoFar, say, usage};
 use twin_host::{Interrupts, real_clock};
 use twin_lab::volume::{
     Input, Row, Study, every, full_table, gaps, list, markdown, read_trace, report, rivals, run_all,
@@ -50,7 +50,7 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = args.threads.unwrap_or(cores);
     let kept =
-        Kept::new((printer, &bar), interrupts, (BTreeMap::new(), runs.len()), None, |ended| {
+        SoFar::new((printer, &bar), interrupts, (BTreeMap::new(), runs.len()), None, |ended| {
             report(&ended.values().map(|ended: &Ended| ended.0.clone()).collect::<Vec<_>>())
         });
     let rows =
@@ -80,17 +80,22 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
         }
     }
     if args.speed {
-        let all: u64 = rows.iter().map(|row| row.user_writes + row.cleaner_writes).sum();
-        let millions = |blocks: u64| blocks as f64 / seconds / 1e6;
-        twin_host::note!(
-            "{} runs in {seconds:.2} s on {threads} threads: {:.1} million blocks a second written \
-             by users, {:.1} million in all",
-            rows.len(),
-            millions(writes),
-            millions(all)
-        );
+        note_speed(&rows, writes, seconds, threads);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Says how fast the runs were.
+fn note_speed(rows: &[Row], writes: u64, seconds: f64, threads: usize) {
+    let all: u64 = rows.iter().map(|row| row.user_writes + row.cleaner_writes).sum();
+    let millions = |blocks: u64| blocks as f64 / seconds / 1e6;
+    twin_host::note!(
+        "{} runs in {seconds:.2} s on {threads} threads: {:.1} million blocks a second written by users, {:.1} \
+         million in all",
+        rows.len(),
+        millions(writes),
+        millions(all)
+    );
 }
 
 /// A run that has ended; it is not kept for later, as runs are short.
