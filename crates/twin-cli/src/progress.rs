@@ -186,12 +186,12 @@ struct Left {
     samples: Vec<(f64, f64)>,
 }
 
-/// The time between two samples, in seconds, and the fewest samples from which the time left is told.
+/// The time between two samples, in seconds, and the fewest samples from which the time left is shown.
 const SAMPLE: f64 = 0.5;
 const FEWEST: usize = 10;
 /// How much faster one half of the time may be than the other.
 const STEADY: f64 = 1.6;
-/// The share below which nothing is told.
+/// The share below which nothing is shown.
 const LEAST: f64 = 0.02;
 
 impl Left {

@@ -164,7 +164,7 @@ mod tests {
     }
 
     #[test]
-    fn what_disappears_is_counted_and_what_is_new_is_told() {
+    fn what_disappears_is_counted_and_what_is_new_is_named() {
         let old = [row("lfs", 0, Some(1.0)), row("ffs", 0, Some(1.0))];
         let new = [row("lfs", 0, Some(1.0)), row("ffs", 0, None), row("vsfs", 0, Some(1.0))];
         let found = compared(&old, &new).unwrap();

@@ -243,7 +243,7 @@ mod tests {
         let said = said_of(&swap);
         let changes = "What if: the order changes of fast and slow: with cache=64M slow wins (";
         assert!(said.starts_with(changes), "{said}");
-        assert!(said.contains(", with fast "), "the figures are told: {said}");
+        assert!(said.contains(", with fast "), "the figures are given: {said}");
         assert!(said.ends_with(" No change with cache=4M and block=16K."), "{said}");
     }
 

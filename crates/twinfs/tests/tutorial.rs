@@ -30,6 +30,9 @@ fn pieces(text: &str) -> Vec<Result<String, Vec<Step>>> {
     pieces
 }
 
+/// What a command ends in whose input are the next lines, to the line END.
+const HERE: &str = "<<'END'";
+
 fn steps(block: &str) -> Vec<Step> {
     let mut steps: Vec<Step> = Vec::new();
     let mut goes_on = false;
@@ -37,11 +40,11 @@ fn steps(block: &str) -> Vec<Step> {
         match (line.strip_prefix("$ "), steps.last_mut()) {
             (Some(command), _) => {
                 steps.push(Step { command: command.into(), expected: Vec::new() });
-                goes_on = command.ends_with('\\');
+                goes_on = command.ends_with('\\') || command.ends_with(HERE);
             }
             (None, Some(step)) if goes_on => {
                 step.command += &format!("\n{line}");
-                goes_on = line.ends_with('\\');
+                goes_on = line.ends_with('\\') || step.command.contains(HERE) && line != "END";
             }
             (None, Some(step)) => step.expected.push(line.into()),
             (None, None) => panic!("a block begins with a command: {line}"),

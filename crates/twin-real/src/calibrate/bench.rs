@@ -9,7 +9,7 @@ use crate::runner::Runner;
 
 /// Medians of rounds that differ by more than this factor are told.
 const NOISY: f64 = 1.5;
-/// Stalls that make the requests of a kind longer by this share are told.
+/// Stalls that make the requests of a kind longer by this share are named.
 const NOTABLE: f64 = 0.1;
 /// Bytes of small and of large operations.
 pub(super) const SMALL: usize = 4096;

@@ -32,8 +32,8 @@ pub(crate) fn run(args: &RunExperiment, interrupts: &Interrupts) -> Outcome {
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let threads = args.jobs.map_or(threads, |jobs| jobs as usize);
     let bar = Progress::share("runs");
-    let show = bar.told();
-    let ended = execute(&plan, shard, &store, threads, &|done, all| show(done, all));
+    let ended =
+        execute(&plan, shard, &store, threads, &|done, all| bar.set(done as u64, all as u64));
     bar.finish();
     let Ended { ran, there } = ended.map_err(words_of)?;
     let rows = rows(&plan, &store)?;
