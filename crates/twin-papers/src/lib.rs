@@ -37,6 +37,6 @@ pub use pages::{by_phase, html, json, present, rows, text, verdict};
 pub use paper::Paper;
 pub use progress::{Progress, silent};
 pub use reproduce::{STUDIES, count, judge_some, reproduce};
-pub use results::{Results, Told, Watched, run_all, run_watched};
+pub use results::{OnEnd, Results, Watched, run_all, run_watched};
 pub use tally::{Tally, tally};
 pub use variation::Variation;

@@ -149,7 +149,7 @@ impl Base<'_> {
             kept.add(next.fetch_add(1, Ordering::Relaxed), ran);
         };
         let show = self.bar.told();
-        let (base, progress) = ((for_page, &before), (&show, &ended as reproduce::Told<'_>));
+        let (base, progress) = ((for_page, &before), (&show, &ended as reproduce::OnEnd<'_>));
         let result =
             reproduce::reproduce(self.claims, base, self.variation, self.threads, progress);
         let (judged, results) = result.map_err(|error| error.to_string())?;

@@ -8,7 +8,7 @@ use crate::need::Need;
 use crate::pages::page_needs;
 use crate::paper::Paper;
 use crate::progress::{Progress, STEPS, part_of};
-use crate::results::{Results, Told, run_watched};
+use crate::results::{OnEnd, Results, run_watched};
 use crate::studies::days::{self, Days};
 use crate::studies::file_layout::Study;
 use crate::studies::real_log::Pairs;
@@ -58,7 +58,7 @@ pub fn reproduce(
     (for_page, known): (bool, &Results),
     variation: &Variation,
     threads: usize,
-    (progress, on_end): (&Progress, Told<'_>),
+    (progress, on_end): (&Progress, OnEnd<'_>),
 ) -> Result<(Vec<Judged>, Results), BenchFailure> {
     let (mut needs, watched) = needs(claims, for_page);
     let is_shown = |need: &Need| watched.iter().any(|(own, _)| own == need);

@@ -31,7 +31,7 @@ pub struct Results {
 }
 
 /// Who is told of a run that has ended, from any thread.
-pub type Told<'a> = &'a (dyn Fn(&Need, &[Phase]) + Sync);
+pub type OnEnd<'a> = &'a (dyn Fn(&Need, &[Phase]) + Sync);
 
 impl Results {
     /// Results of these runs alone.
@@ -80,7 +80,7 @@ pub fn run_watched(
     variation: &Variation,
     threads: usize,
     progress: &Progress,
-    on_end: Told<'_>,
+    on_end: OnEnd<'_>,
 ) -> Result<Results, BenchFailure> {
     needs.sort();
     needs.dedup();
