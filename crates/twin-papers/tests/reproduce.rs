@@ -19,7 +19,7 @@ fn reproduced(
     known: &Results,
 ) -> Result<(Vec<Judged>, Results), bench::BenchFailure> {
     let progress =
-        (&reproduce::silent(), &(|_: &Need, _: &[bench::Phase]| {}) as reproduce::Told<'_>);
+        (&reproduce::silent(), &(|_: &Need, _: &[bench::Phase]| {}) as reproduce::OnEnd<'_>);
     reproduce::reproduce(claims, (false, known), &Variation::NONE, 2, progress)
 }
 

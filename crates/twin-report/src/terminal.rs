@@ -6,7 +6,7 @@ use crate::table::Table;
 
 /// The report in lines of at most `width` characters, as far as its tables can be broken.
 pub(crate) fn write(report: &Report, width: Option<u16>) -> String {
-    let verdict = report.verdict().map(|(lines, _)| lines);
+    let verdict = report.verdict().map(|(lines, _)| wrapped(&lines, width));
     let texts = report.parts(Shown::Terminal).filter_map(|part| text(part, width));
     verdict.into_iter().chain(texts).collect::<Vec<_>>().join("\n")
 }
@@ -14,7 +14,7 @@ pub(crate) fn write(report: &Report, width: Option<u16>) -> String {
 /// A part as text; nothing for what only pages show.
 fn text(part: &Part, width: Option<u16>) -> Option<String> {
     let text = match part {
-        Part::Text(lines) | Part::Failure(lines) => lines.clone(),
+        Part::Text(lines) | Part::Failure(lines) => wrapped(lines, width),
         Part::Lines(lines) => lines.trim_end().to_owned(),
         Part::Words(words) => broken(words, width),
         Part::Table(table) => of_table(table, width),
@@ -49,9 +49,23 @@ fn not_shown(hidden: &[String], width: Option<u16>) -> String {
     lines.strip_prefix("  ").map_or(lines.clone(), str::to_owned)
 }
 
+/// Lines of at most `width` characters: sentences are broken between words, as a terminal would break them within.
+/// Lines that begin with a space are arranged already.
+fn wrapped(lines: &str, width: Option<u16>) -> String {
+    let room = width.map_or(usize::MAX, usize::from);
+    let line = |line: &str| match line.starts_with(' ') || line.chars().count() <= room {
+        true => line.to_owned(),
+        false => in_lines(line, "", room),
+    };
+    lines.lines().map(line).collect::<Vec<_>>().join("\n")
+}
+
 /// Words in lines of at most `width` characters, indented.
 fn broken(words: &str, width: Option<u16>) -> String {
-    let room = width.map_or(usize::MAX, usize::from);
+    in_lines(words, "  ", width.map_or(usize::MAX, usize::from))
+}
+
+fn in_lines(words: &str, indent: &str, room: usize) -> String {
     let mut lines: Vec<String> = Vec::new();
     for word in words.split_whitespace() {
         match lines.last_mut() {
@@ -59,7 +73,7 @@ fn broken(words: &str, width: Option<u16>) -> String {
                 line.push(' ');
                 line.push_str(word);
             }
-            _ => lines.push(format!("  {word}")),
+            _ => lines.push(format!("{indent}{word}")),
         }
     }
     lines.join("\n")
@@ -87,6 +101,18 @@ mod tests {
         }
         assert!(of_table(&table, Some(41)).ends_with("in this width: p99; written."));
         assert!(!of_table(&table, None).contains("Not shown"));
+    }
+
+    #[test]
+    fn sentences_are_broken_between_words_and_arranged_lines_are_not() {
+        let mut report = Report::answer("compare", "t");
+        report.set_verdict("lfs wins by far.\nWhy: it does.", "");
+        report.add("  arranged   as it is");
+        assert_eq!(
+            write(&report, Some(10)),
+            "lfs wins\nby far.\nWhy: it\ndoes.\n  arranged   as it is"
+        );
+        assert!(write(&report, None).starts_with("lfs wins by far.\nWhy: it does.\n"));
     }
 
     #[test]
