@@ -255,30 +255,53 @@ fn chart<'p, 'j>(
     let more =
         if left_out > 0 { format!(", {left_out} more lines left out") } else { String::new() };
     let title = format!("{} over {name}{more}", measure.title);
-    let in_order = lines.iter().flat_map(|(_, points)| points).map(|(value, _)| number(value));
-    Some(match in_order.collect::<Option<Vec<f64>>>() {
-        Some(_) => lines_over(measure, &title, name, &lines),
+    let in_order = lines.iter().flat_map(|(_, points)| points).map(|(value, _)| OnAxis::of(value));
+    Some(match in_order.collect::<Option<Vec<OnAxis>>>() {
+        Some(all) => {
+            // Amounts are doubled from one to the next, which a logarithmic axis shows evenly.
+            let amounts =
+                all.iter().all(|value| matches!(value, OnAxis::Kilobytes(kb) if *kb > 0.0));
+            lines_over((measure, amounts), &title, name, &lines)
+        }
         None => bars_over(&title, &lines),
     })
 }
 
 /// A value that can stand on an axis: a number, or an amount of bytes.
-fn number(value: &str) -> Option<f64> {
-    value.parse().ok().or_else(|| bytes(value).ok().map(|bytes| bytes as f64))
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum OnAxis {
+    Number(f64),
+    Kilobytes(f64),
 }
 
-fn lines_over(measure: &MeasureEntry, title: &str, name: &str, lines: &[Along<'_>]) -> String {
+impl OnAxis {
+    fn of(value: &str) -> Option<OnAxis> {
+        let number = value.parse().ok().map(OnAxis::Number);
+        number.or_else(|| Some(OnAxis::Kilobytes(bytes(value).ok()? as f64 / 1024.0)))
+    }
+
+    fn value(self) -> f64 {
+        match self {
+            OnAxis::Number(value) | OnAxis::Kilobytes(value) => value,
+        }
+    }
+}
+
+fn lines_over(
+    (measure, amounts): (&MeasureEntry, bool),
+    title: &str,
+    name: &str,
+    lines: &[Along<'_>],
+) -> String {
     let line = |(at, (along, points)): (usize, &Along<'_>)| {
         let mut points: Vec<(f64, f64)> =
-            points.iter().filter_map(|(value, y)| Some((number(value)?, *y))).collect();
+            points.iter().filter_map(|(value, y)| Some((OnAxis::of(value)?.value(), *y))).collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         Line { name: along.clone(), colour: nth(at), paper: false, points }
     };
     let all: Vec<Line> = lines.iter().enumerate().map(line).collect();
     let chart = Chart { title, y_label: measure.unit(), log_y: false, marks: &[] };
-    // Amounts are doubled from one to the next, which a logarithmic axis shows evenly.
-    let positive = all.iter().flat_map(|line| &line.points).all(|(x, _)| *x > 0.0);
-    match positive {
+    match amounts {
         true => draw::lines(&chart, &all, name),
         false => draw::over_time(&chart, &all, name),
     }
@@ -321,4 +344,66 @@ pub fn listing(plan: &Plan, shard: Shard, rows: &[Option<Value>]) -> Report {
     }
     report.add(table);
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Content, Experiment, Prepared};
+    use serde_json::json;
+    use twin_lab::Workload;
+    use twin_report::Form;
+    use twin_trace::replay::Pace;
+
+    #[test]
+    fn amounts_and_numbers_stand_on_axes_and_names_do_not() {
+        assert_eq!(OnAxis::of("4M"), Some(OnAxis::Kilobytes(4096.0)));
+        assert_eq!(OnAxis::of("2"), Some(OnAxis::Number(2.0)));
+        assert_eq!(OnAxis::of("greedy"), None);
+    }
+
+    /// A plan of three configurations with two seeds.
+    fn plan() -> Plan {
+        let text = "workloads = ['mail']\nconfigs = ['lfs', 'ffs', 'vsfs']\nseeds = 2";
+        let experiment = Experiment::parse("x", text).unwrap();
+        let mail = Prepared {
+            workload: Workload::Generated("mail".into(), 1),
+            content: Content::of_text("mail"),
+            pace: Pace::Asap,
+        };
+        Plan::of(experiment, vec![mail], None, Content::of_text("test")).unwrap()
+    }
+
+    fn said(finish: [Option<f64>; 6]) -> String {
+        let row = |value: f64| json!({ "measured": { "finish": value }, "failed": 0 });
+        let rows: Vec<Option<Value>> = finish.iter().map(|value| value.map(row)).collect();
+        let text = results(&plan(), &rows).write(Form::Terminal(None));
+        text.lines().next().unwrap_or_default().into()
+    }
+
+    #[test]
+    fn medians_over_seeds_decide_and_what_is_close_is_not_told_apart() {
+        let far = [1.0, 1.2, 9.0, 9.2, 4.0, 4.2].map(Some);
+        assert_eq!(
+            said(far),
+            "mail: lfs is the best with 1.10 s; vsfs follows with 4.10 s (273% more)."
+        );
+        let close = [1.0, 1.2, 9.0, 9.2, 1.1, 1.2].map(Some);
+        assert_eq!(
+            said(close),
+            "mail: lfs (1.10 s) and vsfs (up to 1.15 s) are too close to call."
+        );
+        let equal = [1.0, 1.2, 1.2, 1.0, 1.0, 1.2].map(Some);
+        assert_eq!(said(equal), "mail: lfs and 2 others are equal with 1.10 s.");
+    }
+
+    #[test]
+    fn a_configuration_with_a_missing_run_is_not_judged_and_is_counted() {
+        let missing = [Some(1.0), None, Some(9.0), Some(9.0), Some(4.0), Some(4.0)];
+        assert_eq!(
+            said(missing),
+            "mail: vsfs is the best with 4.00 s; ffs follows with 9.00 s (125% more). Of 6 runs, 1 \
+             are missing."
+        );
+    }
 }
