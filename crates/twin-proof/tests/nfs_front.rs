@@ -45,6 +45,17 @@ fn planted_mistakes_are_found_and_shrunk() {
     }
 }
 
+/// Four clients whose calls and replies took all memory were read on, and bytes that nobody had asked room for
+/// came on top: 0.1% more than the bound (seed 76,923 of an exploration).
+#[test]
+fn bytes_that_come_while_all_memory_is_taken_are_within_the_bound() {
+    let text = "seed=76923,most=4,pipe=8192: 0:0 connect; 0:1 connect; 0:2 connect; 0:3 connect; \
+                0:0 read 30 65536; 0:2 read 30 65536; 0:3 read 30 65536; 0:1 read 7 0; 1:0 starve 300; \
+                0:1 nonsense; 300:1 fast";
+    let scenario: Scenario = text.parse().unwrap();
+    run(&scenario, &Base::make().unwrap()).unwrap();
+}
+
 /// What a call takes of the bounds is no less than what it takes.
 #[test]
 fn a_call_that_waits_is_no_larger_than_what_is_counted_for_it() {

@@ -9,6 +9,7 @@ use std::collections::VecDeque;
 use twin_disk::{Buf, Bytes};
 use twin_rt::Time;
 
+use super::pool::Held;
 use super::{Bounds, cost};
 use crate::export::Peer;
 use crate::record::{FRAGMENTS_MAX, LAST, RECORD_MAX};
@@ -132,8 +133,9 @@ impl Connection {
     }
 
     /// The bytes that it holds.
-    pub(super) fn held(&self) -> usize {
-        self.raw.capacity() + self.arriving.room + self.call_bytes + self.reply_bytes
+    pub(super) fn held(&self) -> Held {
+        let granted = self.arriving.room + self.call_bytes + self.reply_bytes;
+        Held { raw: self.raw.capacity(), granted }
     }
 
     /// True if replies wait for the client.

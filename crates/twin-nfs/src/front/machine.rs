@@ -143,15 +143,21 @@ impl Machine {
     /// No connections. `special` is the longest reply to a call of another program than NFS.
     ///
     /// # Panics
-    /// If the longest call finds no room beside the shares of all connections.
+    /// If the longest call finds no room beside the shares of all connections, or a share is no larger than what
+    /// of it is for bytes that come unasked.
     pub fn new(bounds: Bounds, special: usize) -> Machine {
         let shares = bounds.share_bytes * bounds.connections;
         let longest = cost::of_long(RECORD_MAX).max(special);
         assert!(shares + longest <= bounds.total_bytes, "{bounds:?} have no room for a call");
+        assert!(bounds.raw_bytes < bounds.share_bytes, "{bounds:?} have no share for calls");
         Machine {
             bounds,
             special,
-            pool: Pool::new(bounds.total_bytes, bounds.share_bytes, bounds.connections),
+            pool: Pool::new(
+                bounds.total_bytes,
+                (bounds.share_bytes, bounds.raw_bytes),
+                bounds.connections,
+            ),
             connections: BTreeMap::new(),
             open: 0,
             calls: BTreeMap::new(),
@@ -271,7 +277,7 @@ impl Machine {
         // While others wait for common memory, a newcomer may use only its own share: otherwise small
         // calls would overtake a large one for ever.
         let own = self.waiting() > 0 || more > AT_ONCE_BYTES;
-        if self.pool.fits(c.held(), more, own) {
+        if self.pool.fits(c.held().granted, more, own) {
             self.advance(key, now);
             return Some(true);
         }
@@ -305,7 +311,8 @@ impl Machine {
 
     /// True if a connection's own bounds allow it to go on.
     fn may(&self, c: &Connection, more: usize, starts: bool) -> bool {
-        let fits = c.held() + more <= self.bounds.connection_bytes;
+        let held = c.held();
+        let fits = held.raw + held.granted + more <= self.bounds.connection_bytes;
         (fits || c.is_quiet()) && !(starts && c.calls >= self.bounds.calls)
     }
 
@@ -392,7 +399,7 @@ impl Machine {
                 return false;
             }
         };
-        if self.pool.fits(c.held(), more, false) {
+        if self.pool.fits(c.held().granted, more, false) {
             self.common[self.turn].pop_front();
             self.change(key, |c| c.queue = Queue::None);
             self.advance(key, now);
@@ -412,7 +419,7 @@ impl Machine {
         };
         let holders = self.connections.iter().filter(|(key, c)| {
             let theirs = c.has_replies() || c.is_receiving();
-            **key != waits && !c.closed && theirs && self.pool.beyond(c.held()) > 0
+            **key != waits && !c.closed && theirs && self.pool.beyond(c.held().granted) > 0
         });
         let holders: Vec<_> = holders.map(|(&key, c)| (c.progress, c.under_way, key)).collect();
         let stands = holders.iter().map(|&(progress, _, key)| (progress + still_ns, key)).min();

@@ -1,16 +1,29 @@
 //! The memory of calls and replies.
 //!
 //! Contract: all connections together use at most `total` bytes. Each connection owns a share, which
-//! it can always use; the rest of the total is common. A connection uses its own share first, and
-//! only its bytes beyond the share count as common. So the sum is bounded by the shares of all
-//! connections and the common limit, and one client cannot take the last bytes of another.
+//! it can always use; the rest of the total is common. A part of the share is set aside for bytes that
+//! come unasked ([`Held::raw`]), because a connection that has taken all of its share for calls and
+//! replies is read too. What calls and replies take goes to the other part of the share first, and only
+//! the bytes beyond it count as common. So the sum is bounded by the shares of all connections and the
+//! common limit, and one client cannot take the last bytes of another.
 //!
-//! The caller asks [`Pool::fits`] before a connection grows, and reports each change of its bytes by
-//! [`Pool::change`]. A change that was not asked for, or not reported, breaks the bound for all.
+//! The caller asks [`Pool::fits`] before calls and replies of a connection grow, and reports each change
+//! of its bytes by [`Pool::change`]. A change that was not asked for, or not reported, breaks the bound for
+//! all.
+
+/// The bytes that a connection holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Held {
+    /// Bytes that came and have not been looked at: no more than are set aside for them.
+    pub(super) raw: usize,
+    /// Calls and replies, for which room was asked.
+    pub(super) granted: usize,
+}
 
 /// The memory that calls and replies of all connections share; the module explains its bound.
 #[derive(Debug)]
 pub(super) struct Pool {
+    /// The part of a share that is for calls and replies.
     share: usize,
     /// The most that is held beyond the shares.
     limit: usize,
@@ -20,10 +33,11 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A pool of `total` bytes for `connections` connections, each of which owns `share` bytes.
-    pub(super) fn new(total: usize, share: usize, connections: usize) -> Pool {
+    /// A pool of `total` bytes for `connections` connections, each of which owns `share` bytes, of which `raw`
+    /// are set aside for bytes that come unasked.
+    pub(super) fn new(total: usize, (share, raw): (usize, usize), connections: usize) -> Pool {
         let limit = total.saturating_sub(share.saturating_mul(connections));
-        Pool { share, limit, common: 0, held: 0 }
+        Pool { share: share.saturating_sub(raw), limit, common: 0, held: 0 }
     }
 
     /// Number of bytes that are in use.
@@ -31,24 +45,24 @@ impl Pool {
         self.held
     }
 
-    /// The part of `held` that is beyond a share.
-    pub(super) fn beyond(&self, held: usize) -> usize {
-        held.saturating_sub(self.share)
+    /// The part of what calls and replies of a connection take that is beyond its share.
+    pub(super) fn beyond(&self, granted: usize) -> usize {
+        granted.saturating_sub(self.share)
     }
 
-    /// True if a connection that uses `held` bytes may use `more`. With `own` it must stay within its
+    /// True if a connection whose calls and replies take `granted` bytes may take `more` for them. With `own` it must stay within its
     /// share, because others wait for common memory.
-    pub(super) fn fits(&self, held: usize, more: usize, own: bool) -> bool {
-        let after = self.beyond(held.saturating_add(more));
-        let grows = after - self.beyond(held);
+    pub(super) fn fits(&self, granted: usize, more: usize, own: bool) -> bool {
+        let after = self.beyond(granted.saturating_add(more));
+        let grows = after - self.beyond(granted);
         grows == 0 || !own && grows <= self.limit.saturating_sub(self.common)
     }
 
     /// A connection uses `to` bytes now instead of `from`. True if common memory became free, so that
     /// the next waiting connection can be tried.
-    pub(super) fn change(&mut self, from: usize, to: usize) -> bool {
-        let (before, after) = (self.beyond(from), self.beyond(to));
-        self.held = self.held - from + to;
+    pub(super) fn change(&mut self, from: Held, to: Held) -> bool {
+        let (before, after) = (self.beyond(from.granted), self.beyond(to.granted));
+        self.held = self.held - (from.raw + from.granted) + (to.raw + to.granted);
         self.common = self.common - before + after;
         after < before
     }
@@ -60,14 +74,29 @@ mod tests {
 
     #[test]
     fn a_share_is_there_for_each_when_nothing_else_is() {
-        let mut pool = Pool::new(100, 10, 5);
+        let mut pool = Pool::new(120, (14, 4), 5);
+        let of = |granted| Held { raw: 0, granted };
         assert!(pool.fits(0, 60, false) && !pool.fits(0, 61, false));
-        pool.change(0, 60);
+        pool.change(of(0), of(60));
         assert!(!pool.fits(0, 11, false) && pool.fits(0, 10, true));
-        pool.change(0, 10);
+        pool.change(of(0), of(10));
         assert!(!pool.fits(10, 1, false));
-        assert!(pool.change(60, 59));
+        assert!(pool.change(of(60), of(59)));
         assert!(pool.fits(10, 1, false) && !pool.fits(10, 1, true));
         assert_eq!(pool.held(), 69);
+    }
+
+    #[test]
+    fn bytes_that_come_to_a_connection_without_share_take_nothing_of_others() {
+        let mut pool = Pool::new(120, (14, 4), 5);
+        let (none, all) = (Held { raw: 0, granted: 0 }, Held { raw: 0, granted: 60 });
+        pool.change(none, all);
+        // Nothing is asked before they come.
+        pool.change(all, Held { raw: 4, ..all });
+        for _ in 0..4 {
+            assert!(pool.fits(0, 10, true));
+            pool.change(none, Held { raw: 4, granted: 10 });
+        }
+        assert_eq!(pool.held(), 120);
     }
 }
