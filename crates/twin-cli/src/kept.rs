@@ -126,6 +126,8 @@ impl<T: Keep + Send + 'static> SoFar<T> {
         let partial: Arc<dyn Fn() + Send + Sync> = Arc::new(move || {
             let mut shared = locked(&of_interrupt);
             let Some(mut printer) = shared.printer.take() else { return };
+            // A page that is not complete is no page.
+            printer.drop_page();
             bar.finish();
             let ended = shared.parts.len();
             let mut report = report(&shared.parts);

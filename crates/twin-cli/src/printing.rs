@@ -44,6 +44,11 @@ impl Printer {
         if text.is_empty() { Ok(()) } else { say(text.trim_end()) }
     }
 
+    /// Gives the page up: what was made for it is removed.
+    pub(crate) fn drop_page(&mut self) {
+        self.page = None;
+    }
+
     /// Writes the page alone, if there is to be one.
     ///
     /// # Errors

@@ -114,7 +114,7 @@ fn exit_codes_are_those_that_are_documented() {
         (1, &["mkfs", "lfs.img"]),
         (1, &["umount", "."]),
         (1, &["compare", "lfs:size=20M", "lfs"]),
-        (1, &["compare", "lsf"]),
+        (2, &["compare", "lsf"]),
         (1, &["compare", "-t", "lfs.img"]),
         (1, &["replay", "-c", "lfs:size=20M", TRACE]),
         (1, &["replay", "--verify", TRACE]),
