@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn medians_over_seeds_decide_and_what_is_close_is_not_told_apart() {
+    fn medians_over_seeds_decide_and_what_is_close_is_called_so() {
         let far = [1.0, 1.2, 9.0, 9.2, 4.0, 4.2].map(Some);
         assert_eq!(
             said(far),
