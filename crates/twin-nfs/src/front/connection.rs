@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 use twin_disk::{Buf, Bytes};
 use twin_rt::Time;
 
-use super::pool::Held;
+use super::pool::Memory;
 use super::{Bounds, cost};
 use crate::export::Peer;
 use crate::record::{FRAGMENTS_MAX, LAST, RECORD_MAX};
@@ -133,9 +133,9 @@ impl Connection {
     }
 
     /// The bytes that it holds.
-    pub(super) fn held(&self) -> Held {
+    pub(super) fn held(&self) -> Memory {
         let granted = self.arriving.room + self.call_bytes + self.reply_bytes;
-        Held { raw: self.raw.capacity(), granted }
+        Memory { raw: self.raw.capacity(), granted }
     }
 
     /// True if replies wait for the client.

@@ -2,7 +2,7 @@
 //!
 //! Contract: all connections together use at most `total` bytes. Each connection owns a share, which
 //! it can always use; the rest of the total is common. A part of the share is set aside for bytes that
-//! come unasked ([`Held::raw`]), because a connection that has taken all of its share for calls and
+//! come unasked ([`Memory::raw`]), because a connection that has taken all of its share for calls and
 //! replies is read too. What calls and replies take goes to the other part of the share first, and only
 //! the bytes beyond it count as common. So the sum is bounded by the shares of all connections and the
 //! common limit, and one client cannot take the last bytes of another.
@@ -13,7 +13,7 @@
 
 /// The bytes that a connection holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Held {
+pub(super) struct Memory {
     /// Bytes that came and have not been looked at: no more than are set aside for them.
     pub(super) raw: usize,
     /// Calls and replies, for which room was asked.
@@ -60,7 +60,7 @@ impl Pool {
 
     /// A connection uses `to` bytes now instead of `from`. True if common memory became free, so that
     /// the next waiting connection can be tried.
-    pub(super) fn change(&mut self, from: Held, to: Held) -> bool {
+    pub(super) fn change(&mut self, from: Memory, to: Memory) -> bool {
         let (before, after) = (self.beyond(from.granted), self.beyond(to.granted));
         self.held = self.held - (from.raw + from.granted) + (to.raw + to.granted);
         self.common = self.common - before + after;
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn a_share_is_there_for_each_when_nothing_else_is() {
         let mut pool = Pool::new(120, (14, 4), 5);
-        let of = |granted| Held { raw: 0, granted };
+        let of = |granted| Memory { raw: 0, granted };
         assert!(pool.fits(0, 60, false) && !pool.fits(0, 61, false));
         pool.change(of(0), of(60));
         assert!(!pool.fits(0, 11, false) && pool.fits(0, 10, true));
@@ -89,13 +89,13 @@ mod tests {
     #[test]
     fn bytes_that_come_to_a_connection_without_share_take_nothing_of_others() {
         let mut pool = Pool::new(120, (14, 4), 5);
-        let (none, all) = (Held { raw: 0, granted: 0 }, Held { raw: 0, granted: 60 });
+        let (none, all) = (Memory { raw: 0, granted: 0 }, Memory { raw: 0, granted: 60 });
         pool.change(none, all);
         // Nothing is asked before they come.
-        pool.change(all, Held { raw: 4, ..all });
+        pool.change(all, Memory { raw: 4, ..all });
         for _ in 0..4 {
             assert!(pool.fits(0, 10, true));
-            pool.change(none, Held { raw: 4, granted: 10 });
+            pool.change(none, Memory { raw: 4, granted: 10 });
         }
         assert_eq!(pool.held(), 120);
     }
