@@ -46,6 +46,9 @@ pub(super) struct Gatekeeper {
     /// The writers whose requests can be decided again.
     ready: RefCell<VecDeque<PendingWrite>>,
     calling: Cell<bool>,
+    /// The clients that are refused if they can be writers, and whether somebody looks at that.
+    doubted: RefCell<Vec<PendingWrite>>,
+    looking: Cell<bool>,
     /// Files that lost set-id bits without the kernel's knowledge.
     fell: RefCell<BTreeSet<u64>>,
     lost: Cell<u64>,
@@ -111,6 +114,20 @@ impl Gatekeeper {
                 Decision::CallBack
             }
         }
+    }
+
+    /// Adds a client that is refused if it can be a writer. True if the caller has to look, with
+    /// [`doubted`](Self::doubted): one look at a time is under way, however many clients there are.
+    pub(super) fn doubt(&self, pending: PendingWrite) -> bool {
+        self.doubted.borrow_mut().push(pending);
+        !self.looking.replace(true)
+    }
+
+    /// The clients that came since the last look; the looking ends when there are none.
+    pub(super) fn doubted(&self) -> Vec<PendingWrite> {
+        let doubted = self.doubted.take();
+        self.looking.set(!doubted.is_empty());
+        doubted
     }
 
     /// Returns the function that calls back the data of the waiting writers, for a mount that its

@@ -582,23 +582,39 @@ impl<F: FileSystem> Inner<F> {
     }
 
     /// Refuses a client if it can be a writer. A reader, for whom the kernel asks in the same way
-    /// when it has no attributes that it may use, gets its answer. A thread looks, because
-    /// the client may have any number of descriptors.
+    /// when it has no attributes that it may use, gets its answer. A thread looks, because the
+    /// client may have any number of descriptors; there is one for all clients.
     fn refuse_writer(self: &Rc<Self>, pending: PendingWrite) {
+        if !self.keeper.doubt(pending) {
+            return;
+        }
         let inner = Rc::clone(self);
         let decided = async move {
-            let PendingWrite { header, cred, ino } = pending;
-            let look = offload(&inner.host, move || can_write(header.pid, header.nodeid));
-            let reader = match look {
-                Ok(look) => matches!(look.await, Ok(Ok(false))),
-                Err(_) => false,
-            };
-            if reader {
-                inner.enter(&header, cred, Op::GetAttr { ino }, Expect::Gate);
-            } else {
-                inner.refuse(header.unique, Errno::NOSPC);
+            loop {
+                let doubted = inner.keeper.doubted();
+                if doubted.is_empty() {
+                    return;
+                }
+                let asked: Vec<(u32, u64)> =
+                    doubted.iter().map(|one| (one.header.pid, one.header.nodeid)).collect();
+                let look = offload(&inner.host, move || {
+                    let reads =
+                        |&(pid, node): &(u32, u64)| matches!(can_write(pid, node), Ok(false));
+                    asked.iter().map(reads).collect::<Vec<bool>>()
+                });
+                let readers = match look {
+                    Ok(look) => look.await.unwrap_or_default(),
+                    Err(_) => Vec::new(),
+                };
+                for (at, PendingWrite { header, cred, ino }) in doubted.into_iter().enumerate() {
+                    // Of whom nothing is known may write.
+                    match readers.get(at) {
+                        Some(true) => inner.enter(&header, cred, Op::GetAttr { ino }, Expect::Gate),
+                        _ => inner.refuse(header.unique, Errno::NOSPC),
+                    }
+                }
+                inner.nudge();
             }
-            inner.nudge();
         };
         self.host.rt().spawn("refuse", decided);
     }
