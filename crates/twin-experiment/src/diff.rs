@@ -78,9 +78,8 @@ pub fn difference(
             Some(new) if !old.is_empty() && !new.is_empty() => {
                 pairs.push((pair, median(old), median(new)));
             }
-            // Neither has a figure, because the workload has no such operation or both runs failed.
-            Some(new) if old.is_empty() && new.is_empty() => {}
-            Some(new) if old.is_empty() && !new.is_empty() => {}
+            // There is nothing to lose: the workload has no such operation, or the run failed before too.
+            Some(_) if old.is_empty() => {}
             _ => lost.push(pair),
         }
     }

@@ -21,12 +21,12 @@ pub struct Experiment {
     pub pace: Option<String>,
     /// Runs of each configuration, which differ in their random numbers.
     pub seeds: u64,
-    /// Settings that all configurations share.
-    pub shared: String,
     /// The workloads: generators' texts, or files named from the directory of the experiment.
     pub workloads: Vec<Point>,
     /// The configurations.
     pub configs: Vec<Point>,
+    /// What these mean, with the settings that all share.
+    pub(crate) systems: Vec<Config>,
 }
 
 /// A workload or a configuration, with what varies in it.
@@ -81,9 +81,8 @@ impl Experiment {
         let workloads = points(&file.workloads, &file.workload, "workload")?;
         let configs = points(&file.configs, &file.config, "config")?;
         let shared = file.with.unwrap_or_default();
-        for config in &configs {
-            Config::parse_with(&shared, &config.text)?;
-        }
+        let systems = configs.iter().map(|config| Config::parse_with(&shared, &config.text));
+        let systems = systems.collect::<Result<Vec<_>, _>>()?;
         let seeds = file.seeds.unwrap_or(1);
         let jobs = (workloads.len() as u128) * (configs.len() as u128) * u128::from(seeds);
         if seeds == 0 || jobs > MOST_JOBS as u128 {
@@ -100,7 +99,7 @@ impl Experiment {
             return Err(SettingsError::unknown("pace", pace, ["asap", "recorded", "think"]));
         }
         let title = file.title.unwrap_or_else(|| name.into());
-        Ok(Experiment { title, measure, pace: file.pace, seeds, shared, workloads, configs })
+        Ok(Experiment { title, measure, pace: file.pace, seeds, workloads, configs, systems })
     }
 }
 

@@ -63,20 +63,16 @@ impl Plan {
     /// # Errors
     /// If no configuration has what the measure needs.
     pub fn of(
-        experiment: Experiment,
+        mut experiment: Experiment,
         prepared: Vec<Prepared>,
         machine: Option<Arc<MachineFile>>,
         build: Content,
     ) -> Result<Plan, SettingsError> {
-        let parse = |text: &str| {
-            let config = Config::parse_with(&experiment.shared, text)?;
-            Ok(match &machine {
-                Some(machine) => config.on_machine(Arc::clone(machine)),
-                None => config,
-            })
+        let on_machine = |config: Config| match &machine {
+            Some(machine) => config.on_machine(Arc::clone(machine)),
+            None => config,
         };
-        let configs = experiment.configs.iter().map(|config| parse(&config.text));
-        let configs = configs.collect::<Result<Vec<_>, SettingsError>>()?;
+        let configs: Vec<Config> = experiment.systems.drain(..).map(on_machine).collect();
         // With the pauses of one workload, the ends of its runs tell nothing.
         let by_default = || {
             let mut measures = prepared.iter().map(|ready| measure_for(ready.pace));

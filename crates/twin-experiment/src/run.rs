@@ -4,11 +4,10 @@
 //! in place of figures, because it would fail again. Rows hold nothing of the machine that ran them, so a row is
 //! the same wherever and in whichever order it was made.
 
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value, json};
-use twin_lab::{MEASURES, Run, simulate};
+use twin_lab::{MEASURES, Progress, Run, side_by_side, simulate};
 use twin_report::value;
 
 use crate::plan::{Job, Plan, Shard};
@@ -23,8 +22,8 @@ pub struct Ended {
     pub there: usize,
 }
 
-/// Runs the jobs of a part whose rows are not in the store, on up to `threads` threads. `progress` is called with
-/// the number of jobs that have ended and of all.
+/// Runs the jobs of a part whose rows are not in the store, on up to `threads` threads. `progress` is called when
+/// a job has ended.
 ///
 /// # Errors
 /// If the store cannot be read or written; the jobs under way end first.
@@ -33,39 +32,23 @@ pub fn execute(
     shard: Shard,
     store: &Store,
     threads: usize,
-    progress: &(dyn Fn(usize, usize) + Sync),
+    progress: Progress<'_>,
 ) -> Result<Ended, StoreError> {
     let jobs: Vec<&Job> = plan.part(shard).collect();
-    let (next, ran, ended) = (AtomicUsize::new(0), AtomicUsize::new(0), AtomicUsize::new(0));
     let stop = AtomicBool::new(false);
-    let failure = Mutex::new(None);
-    let work = || {
-        while !stop.load(Ordering::Relaxed) {
-            let Some(job) = jobs.get(next.fetch_add(1, Ordering::Relaxed)) else { break };
-            match run_if_missing(plan, job, store) {
-                Ok(new) => ran.fetch_add(usize::from(new), Ordering::Relaxed),
-                Err(error) => {
-                    stop.store(true, Ordering::Relaxed);
-                    *failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
-                    break;
-                }
-            };
-            progress(ended.fetch_add(1, Ordering::Relaxed) + 1, jobs.len());
+    let run = |at: usize| {
+        // What fails for one job, as a full disk, fails for all.
+        if stop.load(Ordering::Relaxed) {
+            return Ok(false);
         }
+        let ran = run_if_missing(plan, jobs[at], store);
+        stop.fetch_or(ran.is_err(), Ordering::Relaxed);
+        ran
     };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.clamp(1, jobs.len().max(1)) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    match failure.into_inner().unwrap_or_else(PoisonError::into_inner) {
-        Some(error) => Err(error),
-        None => {
-            let ran = ran.into_inner();
-            Ok(Ended { ran, there: jobs.len() - ran })
-        }
-    }
+    let all = side_by_side(jobs.len(), threads, &run, progress);
+    let all = all.into_iter().collect::<Result<Vec<bool>, _>>()?;
+    let ran = all.into_iter().filter(|ran| *ran).count();
+    Ok(Ended { ran, there: jobs.len() - ran })
 }
 
 /// Returns whether the job ran.

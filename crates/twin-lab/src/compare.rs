@@ -67,13 +67,13 @@ pub fn compare_seeds(
     all.filter_map(Result::transpose).collect()
 }
 
-/// Runs `count` jobs; the results are in their order.
-pub(crate) fn side_by_side<T: Send>(
+/// Runs `count` jobs, one a thread, on up to `threads` threads; the results are in their order.
+pub fn side_by_side<T: Send>(
     count: usize,
     threads: usize,
-    run: &(dyn Fn(usize) -> Result<T, SimulateError> + Sync),
+    run: &(dyn Fn(usize) -> T + Sync),
     progress: Progress<'_>,
-) -> Vec<Result<T, SimulateError>> {
+) -> Vec<T> {
     let next = AtomicUsize::new(0);
     let ended = AtomicUsize::new(0);
     let results: Mutex<Vec<Option<_>>> = Mutex::new((0..count).map(|_| None).collect());

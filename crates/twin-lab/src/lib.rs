@@ -63,7 +63,7 @@ mod what_if;
 mod workload;
 
 pub use by_hand::{drawn, plan};
-pub use compare::{Progress, SeedRuns, compare, compare_seeds};
+pub use compare::{Progress, SeedRuns, compare, compare_seeds, side_by_side};
 pub use comparison::{
     Comparison, LOG_EXPLAINED, about_workload, default_settings, figures_report, log_course,
     settings,
