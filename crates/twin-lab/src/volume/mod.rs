@@ -4,8 +4,7 @@
 mod report;
 
 use std::io::Read;
-use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use serde::Serialize;
 use twin_clean::volume::study::{Source, StudyRun};
@@ -16,6 +15,8 @@ use twin_clean::{placement, victim};
 use twin_settings::help_of;
 use twin_trace::Reading;
 use twin_trace::block::{self, BlockOp};
+
+use crate::compare::side_by_side;
 
 pub use report::{gaps, markdown, report};
 
@@ -156,25 +157,12 @@ pub fn run_all(
     progress: &(dyn Fn(u64) + Sync),
     ended: &(dyn Fn(usize, Row) + Sync),
 ) -> Vec<Row> {
-    let next = AtomicUsize::new(0);
-    let found: Mutex<Vec<Option<Totals>>> = Mutex::new(vec![None; runs.len()]);
-    let work = || {
-        loop {
-            let at = next.fetch_add(1, Ordering::Relaxed);
-            let Some(named) = runs.get(at) else { break };
-            let totals = named.1.run(&progress);
-            ended(at, row(named, totals));
-            found.lock().unwrap_or_else(PoisonError::into_inner)[at] = Some(totals);
-        }
+    let run = |at: usize| {
+        let totals = runs[at].1.run(&progress);
+        ended(at, row(&runs[at], totals));
+        row(&runs[at], totals)
     };
-    std::thread::scope(|scope| {
-        for _ in 1..threads.clamp(1, runs.len().max(1)) {
-            scope.spawn(work);
-        }
-        work();
-    });
-    let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-    runs.iter().zip(found).filter_map(|(run, totals)| Some(row(run, totals?))).collect()
+    side_by_side(runs.len(), threads, &run, &|_, _| {})
 }
 
 fn row((workload, run): &(String, StudyRun), totals: Totals) -> Row {
