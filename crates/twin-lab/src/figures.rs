@@ -10,6 +10,7 @@ use twin_trace::{Histogram, Verb};
 use crate::observe::Observed;
 
 use crate::remote::Machines;
+use crate::statistics::median;
 
 /// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -92,6 +93,11 @@ impl VerbFigures {
     /// True if a client waits for the end of each: a forget has no answer.
     pub fn is_waited_for(&self) -> bool {
         self.verb != Verb::Forget.name()
+    }
+
+    /// Seconds that clients waited for operations of all these kinds.
+    pub fn waiting_s(all: &[VerbFigures]) -> f64 {
+        all.iter().filter(|of| of.is_waited_for()).map(VerbFigures::total_s).sum()
     }
 }
 
@@ -399,6 +405,15 @@ pub struct Spread {
     pub max: f64,
     /// All values, by seed.
     pub values: Vec<f64>,
+}
+
+impl Spread {
+    /// Of these values, of which there is at least one.
+    pub fn of(measure: &'static str, values: Vec<f64>) -> Spread {
+        let min = values.iter().copied().fold(f64::INFINITY, f64::min);
+        let max = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+        Spread { measure, median: median(&values), min, max, values }
+    }
 }
 
 /// How far simulated times are trusted beside those of other configurations; see

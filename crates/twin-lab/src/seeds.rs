@@ -6,7 +6,6 @@
 
 use crate::figures::{Figures, Spread};
 use crate::history::History;
-use crate::statistics::median;
 use crate::verdict::{MEASURES, MeasureEntry};
 
 /// The most seeds of a comparison.
@@ -16,12 +15,7 @@ pub const MOST_SEEDS: u64 = 50;
 fn spread(entry: &MeasureEntry, runs: &[(Figures, History)]) -> Option<Spread> {
     let values: Option<Vec<f64>> =
         runs.iter().map(|(figures, _)| entry.value_of(figures)).collect();
-    let values = values?;
-    let (mut min, mut max) = (f64::INFINITY, f64::NEG_INFINITY);
-    for &value in &values {
-        (min, max) = (min.min(value), max.max(value));
-    }
-    Some(Spread { measure: entry.name, median: median(&values), min, max, values })
+    Some(Spread::of(entry.name, values?))
 }
 
 /// The runs of a configuration, one for each seed.

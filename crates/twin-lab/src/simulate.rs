@@ -433,7 +433,7 @@ fn figures(
         ops: report.ops,
         span_s,
         finish_s: span_s,
-        waiting_s: verbs.iter().filter(|of| of.is_waited_for()).map(VerbFigures::total_s).sum(),
+        waiting_s: VerbFigures::waiting_s(&verbs),
         pauses_s: report.idle_ns as f64 / 1e9,
         ops_per_s: if span_s > 0.0 { report.ops as f64 / span_s } else { 0.0 },
         read_bytes: report.read_bytes,

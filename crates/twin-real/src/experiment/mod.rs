@@ -30,7 +30,7 @@ use crate::loop_device::LoopDevice;
 use crate::replay::{Done, Replay, Target, most_common};
 use crate::runner::Runner;
 use crate::systems::System;
-use values::{middle, waited_s};
+use values::middle;
 
 pub use values::By;
 
@@ -139,7 +139,7 @@ pub fn experiment(runner: &Runner<'_>, plan: Plan<'_>) -> Result<Experiment, Str
         runs: plan.runs,
         by: plan.by,
         clients,
-        own_s: own.map(waited_s),
+        own_s: own.map(|run| run.waiting_s),
     })
 }
 
@@ -292,6 +292,7 @@ fn with_own(mut run: Figures, own: Option<&Figures>) -> Figures {
         }
     }
     run.finish_s += added_s;
+    run.waiting_s += added_s;
     run.span_s += added_s;
     run
 }
@@ -304,6 +305,7 @@ fn figures(name: &str, done: &Done) -> Figures {
         let stats = report.verb(verb);
         VerbFigures::of(verb.name(), stats.errors, &stats.latency_ns, &stats.recorded_ns)
     });
+    let verbs: Vec<VerbFigures> = verbs.collect();
     let span_s = report.span_ns as f64 / 1e9;
     let disk_use = disk.clone().unwrap_or_default();
     let amplification =
@@ -321,7 +323,8 @@ fn figures(name: &str, done: &Done) -> Figures {
         diverged: report.diverged_ops(),
         failed: failed(report),
         latency: Latency::of(&report.latency_ns()),
-        verbs: verbs.collect(),
+        waiting_s: VerbFigures::waiting_s(&verbs),
+        verbs,
         disk_use,
         ..Figures::default()
     }
@@ -358,20 +361,14 @@ fn clients_at_a_time(source: &mut dyn Source) -> Result<usize, String> {
 
 #[cfg(test)]
 mod tests {
+    use super::values::tests::run;
     use super::*;
-
-    fn run(mean_us: f64, finish_s: f64) -> Figures {
-        let latency = Latency { count: 1000, mean_us, p50_us: mean_us, ..Latency::default() };
-        let none = Default::default();
-        let verbs = vec![VerbFigures { latency, ..VerbFigures::of("fsync", 0, &none, &none) }];
-        Figures { finish_s, verbs, ..Figures::default() }
-    }
 
     #[test]
     fn the_time_of_the_kernel_and_the_replay_is_added_to_each_simulated_call() {
         let with = with_own(run(300.0, 5.0), Some(&run(12.0, 1.0)));
         assert_eq!(with.verbs[0].latency.mean_us, 312.0);
-        assert!((with.finish_s - 5.012).abs() < 1e-9 && (waited_s(&with) - 0.312).abs() < 1e-9);
+        assert!((with.finish_s - 5.012).abs() < 1e-9 && (with.waiting_s - 0.312).abs() < 1e-9);
         assert_eq!(with_own(run(300.0, 5.0), None), run(300.0, 5.0));
     }
 

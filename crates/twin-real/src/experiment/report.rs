@@ -9,7 +9,7 @@ use twin_report::table::Cell;
 use twin_report::units::{duration, mib};
 use twin_report::{Part, Report, Table, value};
 
-use super::values::{fsync_us, middle, spread, waited_s};
+use super::values::{fsync_us, middle, spread};
 use super::{Experiment, Measured};
 
 /// Figures of a run that only a simulation knows.
@@ -111,7 +111,7 @@ impl Experiment {
         let cells = [
             one.name.clone(),
             seconds(of(|run| run.finish_s)),
-            seconds(of(waited_s)),
+            seconds(of(|run| run.waiting_s)),
             simulated,
             duration(of(|run| run.latency.p99_us).median),
             if fsync { duration(of(fsync_us).median) } else { "-".into() },
@@ -136,7 +136,7 @@ fn object(one: &Measured) -> Value {
     };
     let mut spreads = vec![
         spread("finish", &one.runs, |run| run.finish_s),
-        spread("waiting", &one.runs, waited_s),
+        spread("waiting", &one.runs, |run| run.waiting_s),
         spread("p99", &one.runs, |run| run.latency.p99_us),
     ];
     if one.runs.iter().all(|run| fsync_us(run) > 0.0) {
@@ -153,14 +153,14 @@ fn object(one: &Measured) -> Value {
             _ => _ = fields.remove("disk_use"),
         }
     }
-    row["waiting_s"] = spread("", &one.runs, waited_s).median.into();
+    row["waiting_s"] = spread("", &one.runs, |run| run.waiting_s).median.into();
     row["on"] = one.name.as_str().into();
     row["measured"] = true.into();
     row["runs"] = one.runs.len().into();
     if !one.simulated.is_empty() {
         let simulated = spread("", &one.simulated, |run| run.finish_s).median;
         row["simulated_finish_s"] = simulated.into();
-        row["simulated_waiting_s"] = spread("", &one.simulated, waited_s).median.into();
+        row["simulated_waiting_s"] = spread("", &one.simulated, |run| run.waiting_s).median.into();
         row["simulated_over_measured"] = (simulated / finish_s).into();
     }
     row

@@ -17,20 +17,21 @@ pub enum By {
 }
 
 impl By {
-    /// The measure of this name; that of the whole time for one that only simulations have.
-    pub fn named(name: &str) -> By {
-        match name {
+    /// The measure of this name; `None` for one that only simulations have.
+    pub fn named(name: &str) -> Option<By> {
+        Some(match name {
             "waiting" => By::Waiting,
             "p99" => By::P99,
+            "finish" => By::Finish,
             "fsync" => By::Fsync,
-            _ => By::Finish,
-        }
+            _ => return None,
+        })
     }
 
     /// The value of a run, in seconds.
     pub(crate) fn of(self, figures: &Figures) -> f64 {
         match self {
-            By::Waiting => waited_s(figures),
+            By::Waiting => figures.waiting_s,
             By::Finish => figures.finish_s,
             By::P99 => figures.latency.p99_us / 1e6,
             By::Fsync => fsync_us(figures) / 1e6,
@@ -48,12 +49,6 @@ impl By {
     }
 }
 
-/// Seconds that clients waited for their operations. A forget has no answer.
-pub(crate) fn waited_s(figures: &Figures) -> f64 {
-    let waited = figures.verbs.iter().filter(|verb| verb.verb != Verb::Forget.name());
-    waited.map(|verb| verb.latency.count as f64 * verb.latency.mean_us / 1e6).sum()
-}
-
 /// 99 of 100 fsyncs take no longer.
 pub(crate) fn fsync_us(figures: &Figures) -> f64 {
     let fsync = figures.verbs.iter().find(|verb| verb.verb == Verb::Fsync.name());
@@ -66,10 +61,7 @@ pub(crate) fn spread(
     runs: &[Figures],
     of: impl Fn(&Figures) -> f64,
 ) -> Spread {
-    let values: Vec<f64> = runs.iter().map(of).collect();
-    let least = values.iter().copied().fold(f64::INFINITY, f64::min);
-    let most = values.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    Spread { measure, median: twin_lab::median(&values), min: least, max: most, values }
+    Spread::of(measure, runs.iter().map(of).collect())
 }
 
 /// The run that took neither long nor short.
@@ -80,15 +72,16 @@ pub(crate) fn middle(runs: &[Figures]) -> Option<&Figures> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
     use twin_lab::{Latency, VerbFigures};
 
-    fn run(mean_us: f64, finish_s: f64) -> Figures {
+    /// A run of 1,000 fsyncs.
+    pub(in crate::experiment) fn run(mean_us: f64, finish_s: f64) -> Figures {
         let latency = Latency { count: 1000, mean_us, p50_us: mean_us, ..Latency::default() };
         let none = Default::default();
         let verbs = vec![VerbFigures { latency, ..VerbFigures::of("fsync", 0, &none, &none) }];
-        Figures { finish_s, verbs, ..Figures::default() }
+        Figures { finish_s, waiting_s: VerbFigures::waiting_s(&verbs), verbs, ..Figures::default() }
     }
 
     #[test]
@@ -96,8 +89,9 @@ mod tests {
         let mut figures = run(300.0, 5.0);
         figures.latency.p99_us = 700.0;
         figures.verbs[0].latency.p99_us = 900.0;
-        let of = |name: &str| By::named(name).of(&figures);
-        assert_eq!((of("finish"), of("written")), (5.0, 5.0));
+        assert_eq!(By::named("written"), None);
+        let of = |name: &str| By::named(name).unwrap().of(&figures);
+        assert_eq!(of("finish"), 5.0);
         assert!((of("waiting") - 0.3).abs() < 1e-12);
         assert_eq!((of("p99"), of("fsync")), (0.0007, 0.0009));
     }

@@ -36,7 +36,13 @@ pub(super) fn measured(
     for config in configs.iter().filter(|config| config.name.contains("cache=")) {
         caches.entry(config.layout.name()).or_insert(config.settings.cache_bytes);
     }
-    let by = By::named(measure);
+    let by = By::named(measure).unwrap_or_else(|| {
+        twin_host::note!(
+            "twinfs: --by {measure} is a measure of simulations: real file systems are judged by the time \
+             until everything was durable"
+        );
+        By::Finish
+    });
     let (targets, runs) = (&targets[..], args.runs);
     let base = args.at.as_deref().unwrap_or(Path::new("/var/tmp"));
     let plan = Plan { targets, workload, operations, pace, by, base, runs, caches, machine };
