@@ -3,44 +3,18 @@
 // A process is killed after some real time.
 #![allow(clippy::disallowed_methods)]
 
-use std::path::PathBuf;
-use std::process::{Command, Output, Stdio};
+mod common;
 
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+
+use common::{Place, text, twinfs};
 use serde_json::Value;
 
-fn twinfs(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_twinfs")).args(args).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.into()).unwrap()
-}
-
-/// A directory of its own, removed at the end.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Place {
-        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("experiment-{name}"));
-        let _ = std::fs::remove_dir_all(&dir);
-        std::fs::create_dir_all(&dir).unwrap();
-        Place(dir)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().into()
-    }
-
-    fn file(&self, name: &str, content: &str) -> String {
-        std::fs::write(self.0.join(name), content).unwrap();
-        self.path(name)
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
+/// Writes a file and returns its path.
+fn write(place: &Place, name: &str, content: &str) -> String {
+    std::fs::write(place.0.join(name), content).unwrap();
+    place.path(name)
 }
 
 /// 2 workloads, 3 configurations, 2 seeds.
@@ -66,11 +40,11 @@ fn table(file: &str, store: &str) -> String {
 
 #[test]
 fn a_second_call_runs_nothing_and_a_changed_line_what_is_new() {
-    let place = Place::new("again");
-    let file = place.file("x.toml", EXPERIMENT);
+    let place = Place::new("experiment-again");
+    let file = write(&place, "x.toml", EXPERIMENT);
     assert!(run(&["run", &file]).contains("12 runs were made and 0 were there"));
     assert!(run(&["run", &file]).contains("0 runs were made and 12 were there"));
-    place.file("x.toml", &EXPERIMENT.replace("['1M', '4M']", "['1M', '2M', '4M']"));
+    write(&place, "x.toml", &EXPERIMENT.replace("['1M', '4M']", "['1M', '2M', '4M']"));
     let said = run(&["run", &file]);
     assert!(said.contains("4 runs were made and 12 were there"), "{said}");
     assert!(said.starts_with("mail:messages=20: "), "the verdict comes first: {said}");
@@ -78,8 +52,8 @@ fn a_second_call_runs_nothing_and_a_changed_line_what_is_new() {
 
 #[test]
 fn runs_that_were_killed_again_and_again_end_in_the_table_of_an_undisturbed_one() {
-    let place = Place::new("killed");
-    let file = place.file("x.toml", EXPERIMENT);
+    let place = Place::new("experiment-killed");
+    let file = write(&place, "x.toml", EXPERIMENT);
     let (disturbed, quiet) = (place.path("disturbed"), place.path("quiet"));
     // Each time a little later, so that the kill meets starting, running, writing and the end.
     for wait_ms in [30, 60, 90, 150, 250] {
@@ -96,8 +70,8 @@ fn runs_that_were_killed_again_and_again_end_in_the_table_of_an_undisturbed_one(
 
 #[test]
 fn parts_from_several_stores_are_the_whole() {
-    let place = Place::new("parts");
-    let file = place.file("x.toml", EXPERIMENT);
+    let place = Place::new("experiment-parts");
+    let file = write(&place, "x.toml", EXPERIMENT);
     let (all, whole) = (place.path("all"), place.path("whole"));
     let parts = ["a", "b", "c"].map(|name| place.path(name));
     for (at, part) in parts.iter().enumerate() {
@@ -113,8 +87,8 @@ fn parts_from_several_stores_are_the_whole() {
 
 #[test]
 fn a_figure_that_grew_and_a_run_that_is_gone_fail_the_comparison() {
-    let place = Place::new("diff");
-    let file = place.file("x.toml", EXPERIMENT);
+    let place = Place::new("experiment-diff");
+    let file = write(&place, "x.toml", EXPERIMENT);
     let (old, new) = (place.path("old"), place.path("new"));
     table(&file, &old);
     table(&file, &new);
@@ -154,8 +128,9 @@ fn walk(dir: &PathBuf) -> Vec<PathBuf> {
 
 #[test]
 fn a_run_that_fails_is_kept_with_its_reason_and_the_others_are_judged() {
-    let place = Place::new("failing");
-    let file = place.file(
+    let place = Place::new("experiment-failing");
+    let file = file(
+        &place,
         "x.toml",
         "workloads = ['build:files=400']\nconfigs = ['ffs:size=64M', 'lfs:size=64M', 'ffs:size=1M']\n",
     );
@@ -169,14 +144,14 @@ fn a_run_that_fails_is_kept_with_its_reason_and_the_others_are_judged() {
 
 #[test]
 fn what_is_wrong_in_the_file_is_said_before_anything_runs() {
-    let place = Place::new("wrong");
+    let place = Place::new("experiment-wrong");
     for (content, words) in [
         ("workloads = ['mail']\nconfigs = ['lsf']", "lsf"),
         ("workloads = ['mial']\nconfigs = ['lfs']", "mail"),
         ("workloads = ['nothing.tw']\nconfigs = ['lfs']", "nothing.tw"),
         ("workloads = [", "x.toml"),
     ] {
-        let file = place.file("x.toml", content);
+        let file = write(&place, "x.toml", content);
         let out = twinfs(&["run", &file]);
         assert!(
             !out.status.success() && text(&out.stderr).contains(words),

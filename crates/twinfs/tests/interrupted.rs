@@ -20,7 +20,7 @@ const FRONTIER: [&str; 13] = [
     "--policies",
     "delayed,update,watermarks",
     "--ages",
-    "1s,5s",
+    "1s,2s,5s,20s",
     "--instants",
     "4",
     "--format",

@@ -1,16 +1,12 @@
 //! Options mean something wherever they are taken: what a command would ignore is an error. And
 //! comparisons tell what failed, by words and exit status, without losing what did not.
 
+mod common;
+
 use std::path::PathBuf;
 use std::process::{Command, Output};
 
-fn twinfs(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_twinfs")).args(args).output().unwrap()
-}
-
-fn text(bytes: &[u8]) -> String {
-    String::from_utf8(bytes.into()).unwrap()
-}
+use common::{Place, text, twinfs};
 
 fn must_fail(line: &[&str], word: &str) {
     let out = twinfs(line);
@@ -20,32 +16,10 @@ fn must_fail(line: &[&str], word: &str) {
     assert!(!said.contains("damaged"), "{line:?}: {said}");
 }
 
-/// A directory of its own, removed at the end.
-struct Place(PathBuf);
-
-impl Place {
-    fn new(name: &str) -> Place {
-        let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("options-{name}"));
-        let _ = std::fs::remove_dir_all(&dir);
-        std::fs::create_dir_all(&dir).unwrap();
-        Place(dir)
-    }
-
-    fn path(&self, name: &str) -> String {
-        self.0.join(name).to_str().unwrap().into()
-    }
-}
-
-impl Drop for Place {
-    fn drop(&mut self) {
-        let _ = std::fs::remove_dir_all(&self.0);
-    }
-}
-
 /// `mount --cleaner` of an FFS, and much else, was taken and ignored.
 #[test]
 fn what_a_command_would_ignore_is_an_error_that_names_it() {
-    let place = Place::new("ignored");
+    let place = Place::new("options-ignored");
     let (lfs, ffs, page) = (place.path("lfs.img"), place.path("ffs.img"), place.path("page.html"));
     for (layout, image) in [("lfs", &lfs), ("ffs", &ffs)] {
         let made = twinfs(&["mkfs", "--layout", layout, "--size", "32M", image]);
@@ -142,7 +116,7 @@ fn what_a_study_of_caches_would_ignore_is_an_error_and_names_are_suggested() {
 /// with success; one that could not run took the results of the others with it.
 #[test]
 fn a_configuration_that_fails_is_said_to_and_has_no_rank() {
-    let place = Place::new("compare");
+    let place = Place::new("options-compare");
     let page = place.path("page.html");
     let args = ["compare", "lfs:size=20M", "lfs", "lfs:size=1M", "ffs", "--json"];
     let out = twinfs(&[&args[..], &["--html", &page]].concat());
@@ -178,7 +152,7 @@ fn a_configuration_that_fails_is_said_to_and_has_no_rank() {
 /// A page was written over whatever had its name, when the minutes of work were done.
 #[test]
 fn results_are_not_written_over_what_is_no_page() {
-    let place = Place::new("page");
+    let place = Place::new("options-page");
     let letter = place.path("letter");
     std::fs::write(&letter, "Dear Sir").unwrap();
     let out = twinfs(&["compare", "lfs", "--html", &letter]);

@@ -1,11 +1,13 @@
 //! What the parts of a calibration share.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use twin_host::{Bar, ScratchDir};
 use twin_lab::Stalls;
+use twin_lab::layouts::LAYOUTS;
 
 use crate::runner::Runner;
+use crate::systems::System;
 
 /// Medians of rounds that differ by more than this factor are told.
 const NOISY: f64 = 1.5;
@@ -24,6 +26,27 @@ pub(super) struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
+    /// Has work done on a mount of a new volume in `image`, whose contents are lost, and returns where the
+    /// recording of it is.
+    ///
+    /// # Errors
+    /// Those of the work, and if the volume cannot be made, mounted or unmounted.
+    pub(super) fn recorded(
+        &self,
+        image: &Path,
+        work: impl FnOnce(&Path) -> Result<(), String>,
+    ) -> Result<PathBuf, String> {
+        let system = System::of_layout(LAYOUTS[0]);
+        self.runner.make(&system, image, &[])?;
+        let (mnt, trace) = (self.dir().join("mnt"), self.dir().join("recorded.tw"));
+        let options = ["--record", &trace.display().to_string()];
+        let mounted = self.runner.mount(&system, image, &mnt, &options)?;
+        let done = work(&mnt);
+        mounted.end()?;
+        done?;
+        Ok(trace)
+    }
+
     pub(super) fn make(runner: &Runner<'a>, base: &Path, bar: Bar) -> Result<Bench<'a>, String> {
         if !base.is_dir() {
             return Err(format!(

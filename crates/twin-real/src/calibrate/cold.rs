@@ -15,13 +15,11 @@ use rustix::fs::{AtFlags, StatxFlags};
 use twin_fs::Op;
 use twin_host::real_clock;
 use twin_lab::ColdStart;
-use twin_lab::layouts::LAYOUTS;
 use twin_trace::{Reader, Record, Source, Verb};
 
 use super::bench::{Bench, SMALL};
 use super::rounds::kept;
 use crate::runner::median;
-use crate::systems::System;
 
 /// Pauses in microseconds; the first are those with which the others are compared.
 const PAUSES: [u64; 5] = [0, 300, 1000, 5000, 20_000];
@@ -47,14 +45,8 @@ impl Samples {
     /// # Errors
     /// If the volume cannot be made, mounted or used.
     pub(super) fn round(&mut self, bench: &Bench<'_>, image: &Path) -> Result<(), String> {
-        let system = System::of_layout(LAYOUTS[0]);
-        bench.runner.make(&system, image, &[])?;
-        let (mnt, trace) = (bench.dir().join("mnt"), bench.dir().join("cold.tw"));
-        let options = ["--record", &trace.display().to_string()];
-        let mounted = bench.runner.mount(&system, image, &mnt, &options)?;
-        let called = call(&mnt);
-        mounted.end()?;
-        called.map_err(|e| format!("{}: {e}", mnt.display()))?;
+        let work = |mnt: &Path| call(mnt).map_err(|e| format!("{}: {e}", mnt.display()));
+        let trace = bench.recorded(image, work)?;
         let said = |e: &dyn std::fmt::Display| format!("{}: {e}", trace.display());
         let bytes = fs::read(&trace).map_err(|e| said(&e))?;
         let mut reader = Reader::new(&bytes[..]).map_err(|e| said(&e))?;

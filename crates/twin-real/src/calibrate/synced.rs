@@ -13,7 +13,6 @@ use std::path::Path;
 use std::sync::Arc;
 
 use twin_host::real_clock;
-use twin_lab::layouts::LAYOUTS;
 use twin_lab::{Config, MachineFile, Workload, simulate};
 use twin_trace::Verb;
 use twin_trace::replay::Pace;
@@ -22,7 +21,6 @@ use super::bench::{Bench, SMALL};
 use super::rounds::kept;
 use crate::marked::{between_marks, measured};
 use crate::runner::median;
-use crate::systems::System;
 
 /// Synced writes of a round.
 const SYNCS: usize = 120;
@@ -47,15 +45,8 @@ impl Samples {
     /// # Errors
     /// If the volume cannot be made, mounted or used.
     pub(super) fn round(&mut self, bench: &Bench<'_>, image: &Path) -> Result<(), String> {
-        let system = System::of_layout(LAYOUTS[0]);
-        bench.runner.make(&system, image, &[])?;
-        let (mnt, trace) = (bench.dir().join("mnt"), bench.dir().join("synced.tw"));
-        let options = ["--record", &trace.display().to_string()];
-        let mounted = bench.runner.mount(&system, image, &mnt, &options)?;
-        let took =
-            measured(&mnt, |dir| synced_writes(dir).map_err(|e| format!("{}: {e}", dir.display())));
-        mounted.end()?;
-        took?;
+        let write = |dir: &Path| synced_writes(dir).map_err(|e| format!("{}: {e}", dir.display()));
+        let trace = bench.recorded(image, |mnt| measured(mnt, write).map(drop))?;
         self.0.push(between_marks(&trace)?);
         std::fs::remove_file(&trace).map_err(|e| format!("{}: {e}", trace.display()))
     }
