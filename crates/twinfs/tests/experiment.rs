@@ -129,7 +129,7 @@ fn walk(dir: &PathBuf) -> Vec<PathBuf> {
 #[test]
 fn a_run_that_fails_is_kept_with_its_reason_and_the_others_are_judged() {
     let place = Place::new("experiment-failing");
-    let file = file(
+    let file = write(
         &place,
         "x.toml",
         "workloads = ['build:files=400']\nconfigs = ['ffs:size=64M', 'lfs:size=64M', 'ffs:size=1M']\n",

@@ -3,9 +3,6 @@
 
 mod common;
 
-use std::path::PathBuf;
-use std::process::{Command, Output};
-
 use common::{Place, text, twinfs};
 
 fn must_fail(line: &[&str], word: &str) {

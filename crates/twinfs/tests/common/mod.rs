@@ -4,21 +4,21 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 /// Runs the program.
-pub fn twinfs(args: &[&str]) -> Output {
+pub(crate) fn twinfs(args: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_twinfs")).args(args).output().unwrap()
 }
 
 /// What it said.
-pub fn text(bytes: &[u8]) -> String {
+pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8(bytes.into()).unwrap()
 }
 
 /// A directory of a test's own, removed at the end.
-pub struct Place(pub PathBuf);
+pub(crate) struct Place(pub(crate) PathBuf);
 
 impl Place {
     /// An empty one. Names of tests that run at once differ.
-    pub fn new(name: &str) -> Place {
+    pub(crate) fn new(name: &str) -> Place {
         let dir = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
         let _ = std::fs::remove_dir_all(&dir);
         std::fs::create_dir_all(&dir).unwrap();
@@ -26,7 +26,7 @@ impl Place {
     }
 
     /// The path of a file in it.
-    pub fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().into()
     }
 }
