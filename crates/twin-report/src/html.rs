@@ -17,6 +17,17 @@ pub(crate) fn write(report: &Report) -> String {
     page_of(&report.title, &body)
 }
 
+/// The first part of the page, for documents that hold several: the verdict, and what the page has above its first
+/// title of a section. Nothing in it changes how the rest of such a document looks.
+pub(crate) fn first_part(report: &Report) -> String {
+    let verdict = report.verdict().map(|(lines, about)| {
+        format!("{}<p><small>{}</small></p>", paragraphs("", &lines), escape(about))
+    });
+    let above = |part: &&Part| !matches!(part, Part::Heading(..));
+    let parts = report.parts(Shown::Page).take_while(above).map(markup);
+    format!("<div>{}</div>", verdict.into_iter().chain(parts).collect::<String>())
+}
+
 /// A paragraph for each line.
 fn paragraphs(class: &str, lines: &str) -> String {
     lines.lines().map(|line| format!("<p{class}>{}</p>", escape(line))).collect()
@@ -79,5 +90,8 @@ mod tests {
             assert!(page.contains(expected), "{expected}: {page}");
         }
         assert!(!page.contains("Empty") && !page.contains("not here"));
+        let first = first_part(&report);
+        assert!(first.starts_with("<div><p>a &lt; b</p><p>why</p><p><small>by"), "{first}");
+        assert!(!first.contains("<h2>") && !first.contains("failed"), "{first}");
     }
 }

@@ -63,4 +63,14 @@ impl Report {
             Form::Markdown => markdown::write(self),
         }
     }
+
+    /// The rows as columns of single values, those of comma-separated values.
+    pub fn flat(&self) -> rows::Flat {
+        rows::flat(&self.rows())
+    }
+
+    /// The first part of the page, as markup for a document that holds several: a notebook.
+    pub fn first_part(&self) -> String {
+        html::first_part(self)
+    }
 }

@@ -112,6 +112,21 @@ impl Report {
         self.verdict = (verdict.into(), about.into());
     }
 
+    /// The verdict, one to three sentences; empty if nothing was judged.
+    pub fn verdict_text(&self) -> &str {
+        &self.verdict.0
+    }
+
+    /// Why it is not the whole answer, if it is not.
+    pub fn missing(&self) -> Option<&str> {
+        self.partial.as_deref()
+    }
+
+    /// What was measured.
+    pub fn title(&self) -> &str {
+        &self.title
+    }
+
     /// Says in every form that this is not the whole answer, and why.
     pub fn mark_partial(&mut self, why: impl Into<String>) {
         self.partial = Some(why.into());

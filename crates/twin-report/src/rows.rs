@@ -18,11 +18,19 @@ pub(crate) fn json_lines(rows: &[Value]) -> String {
     rows.iter().map(|row| format!("{row}\n")).collect()
 }
 
-/// The rows as comma-separated values, with the line of names if `named`; output that goes on has it
-/// once.
-pub fn csv(rows: &[Value], named: bool) -> String {
+/// Rows as columns of single values, for tables that know no others.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Flat {
+    /// The names of the columns, in the order in which rows have them.
+    pub names: Vec<String>,
+    /// The rows: a cell for each column, null where the row has none.
+    pub rows: Vec<Vec<Value>>,
+}
+
+/// The rows with the members of inner objects as columns; see the contract of this file.
+pub fn flat(rows: &[Value]) -> Flat {
     let mut names: Vec<String> = Vec::new();
-    let mut flat = Vec::with_capacity(rows.len());
+    let mut all = Vec::with_capacity(rows.len());
     for row in rows {
         let mut cells = Vec::new();
         flatten("", row, &mut cells);
@@ -31,17 +39,24 @@ pub fn csv(rows: &[Value], named: bool) -> String {
                 names.push(name.clone());
             }
         }
-        flat.push(cells);
+        all.push(cells);
     }
-    // Memory takes all that is written to it.
-    records(&names, &flat, named).unwrap_or_default()
+    let cell = |cells: &[(String, Value)], name: &String| {
+        cells.iter().find(|(own, _)| own == name).map_or(Value::Null, |(_, value)| value.clone())
+    };
+    let rows =
+        all.iter().map(|cells| names.iter().map(|name| cell(cells, name)).collect()).collect();
+    Flat { names, rows }
 }
 
-fn records(
-    names: &[String],
-    rows: &[Vec<(String, String)>],
-    named: bool,
-) -> Result<String, csv::Error> {
+/// The rows as comma-separated values, with the line of names if `named`; output that goes on has it
+/// once.
+pub fn csv(rows: &[Value], named: bool) -> String {
+    // Memory takes all that is written to it.
+    records(&flat(rows), named).unwrap_or_default()
+}
+
+fn records(Flat { names, rows }: &Flat, named: bool) -> Result<String, csv::Error> {
     if names.is_empty() {
         return Ok(String::new());
     }
@@ -50,15 +65,18 @@ fn records(
         writer.write_record(names)?;
     }
     for row in rows {
-        let cell = |name| row.iter().find(|(own, _)| own == name).map_or("", |(_, cell)| cell);
-        writer.write_record(names.iter().map(cell))?;
+        writer.write_record(row.iter().map(|cell| match cell {
+            Value::Null => String::new(),
+            Value::String(text) => text.clone(),
+            other => other.to_string(),
+        }))?;
     }
     let bytes = writer.into_inner().map_err(|error| error.into_error())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
 /// Adds the cells of a value that is called `name`.
-fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, String)>) {
+fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, Value)>) {
     let inner = |member: &str| match name.is_empty() {
         true => column(member),
         false => format!("{name}_{}", column(member)),
@@ -70,13 +88,11 @@ fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, String)>) {
         Value::Array(items) => {
             for item in items {
                 if let Some((member, number)) = named_number(item) {
-                    cells.push((inner(member), number.to_string()));
+                    cells.push((inner(member), number.clone()));
                 }
             }
         }
-        Value::Null => cells.push((name.to_owned(), String::new())),
-        Value::String(text) => cells.push((name.to_owned(), text.clone())),
-        Value::Bool(_) | Value::Number(_) => cells.push((name.to_owned(), value.to_string())),
+        single => cells.push((name.to_owned(), single.clone())),
     }
 }
 
