@@ -7,13 +7,14 @@
 //!
 //! The files stand on each other in this order: runs and their variations ([`Need`], [`Variation`]), simulations that
 //! are no benchmarks (`studies`, with the log simulator [`nfs_server`]), [`Results`], claims, [`reproduce()`], and above
-//! all of them the pages and texts. Start at [`claims()`].
+//! all of them the pages and texts, and the [`command`]. Start at [`claims()`].
 
 mod check;
 pub mod choices;
 mod claim;
 mod claims;
 pub mod clc;
+pub mod command;
 pub mod fit;
 mod need;
 pub mod nfs_server;
