@@ -9,6 +9,7 @@ mod blocks;
 mod checkins;
 mod lines;
 mod netbench;
+mod operations;
 mod strace;
 mod tree;
 mod xz;
@@ -63,7 +64,14 @@ impl Again {
 /// All formats of other programs that are read, by name.
 pub static REGISTRY: Registry<Format> = Registry::new(
     "trace format",
-    &[netbench::FORMAT, strace::FORMAT, checkins::REWRITES, checkins::CHECKOUTS, blocks::FORMAT],
+    &[
+        netbench::FORMAT,
+        strace::FORMAT,
+        operations::FORMAT,
+        checkins::REWRITES,
+        checkins::CHECKOUTS,
+        blocks::FORMAT,
+    ],
 );
 
 /// The name of the reader that makes operations on files of a block trace.
