@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use twin_host::{Interrupts, Undoing};
 use twin_report::Report;
 
+use crate::call::Call;
 use crate::printing::Printer;
 use crate::progress::Progress;
 
@@ -36,7 +37,9 @@ impl Place {
     /// and with the files that it reads.
     pub fn of_this(command: &str, files: &[PathBuf]) -> Place {
         let mut words = Vec::new();
-        let mut all = std::env::args().skip(1);
+        let of_process = || std::env::args().skip(1).collect();
+        let all = Call::current().map_or_else(of_process, |call| call.arguments.clone());
+        let mut all = all.into_iter();
         while let Some(word) = all.next() {
             match word.as_str() {
                 "--format" | "--html" => drop(all.next()),
@@ -53,7 +56,8 @@ impl Place {
 
     /// The place of a command with these arguments, in words: those that change what is found.
     fn of(command: &str, arguments: &str) -> Place {
-        let program = std::env::current_exe().and_then(std::fs::metadata);
+        let of_call = Call::current().map(|call| call.program.clone());
+        let program = of_call.map_or_else(std::env::current_exe, Ok).and_then(std::fs::metadata);
         let program = program.ok().map(|meta| (meta.len(), meta.modified().ok()));
         let mut hasher = DefaultHasher::new();
         (env!("CARGO_PKG_VERSION"), arguments, format!("{program:?}")).hash(&mut hasher);

@@ -3,8 +3,10 @@
 //! Main types: [`Outcome`] and [`Failure`] (the exit status, or what the user is told), [`Output`] (the form of
 //! results), [`Printer`] (reports in that form), [`SoFar`] (what an interrupted command has found), [`progress::Progress`] (a bar, or lines in a log). Commands that
 //! are programs of their own have their arguments here too ([`Reproduce`]), so that `twinfs` shows them in its help.
+//! A [`Call`] has the place of a process where another program carries out a command.
 //! Start at [`carry_out`].
 
+mod call;
 mod kept;
 mod outcome;
 mod output;
@@ -13,6 +15,7 @@ pub mod progress;
 mod reproduce;
 pub mod terminal;
 
+pub use call::{Call, Far, Said};
 pub use kept::{Keep, Place, SoFar};
 pub use outcome::{Failure, Outcome, carry_out, say, say_to_reader, usage};
 pub use output::{Format, Output};

@@ -4,6 +4,8 @@ use std::process::ExitCode;
 
 use twin_host::Interrupts;
 
+use crate::call::Call;
+
 /// A command's result: the exit status, or what to tell the user.
 pub type Outcome = Result<ExitCode, Failure>;
 
@@ -50,6 +52,10 @@ pub fn say(text: impl std::fmt::Display) -> Result<(), String> {
 /// As [`say`].
 pub fn say_to_reader(text: impl std::fmt::Display) -> Result<bool, String> {
     use std::io::Write;
+    if let Some(call) = Call::current() {
+        call.line(&text.to_string());
+        return Ok(true);
+    }
     let mut out = std::io::stdout().lock();
     match writeln!(out, "{text}").and_then(|()| out.flush()) {
         Ok(()) => Ok(true),

@@ -3,15 +3,19 @@
 //! Contract: the file of a page is opened before any work, so that one that cannot be written is told
 //! before minutes are spent.
 
+use std::sync::Arc;
+
 use twin_host::{Interrupts, Page};
 use twin_report::{Form, Report};
 
+use crate::call::Call;
 use crate::outcome::say;
 use crate::output::{Format, Output};
 use crate::terminal::terminal_width;
 
-/// Where a report goes: to standard output, and to a page if there is to be one.
+/// Where a report goes: to standard output or to the call that asked for it, and to a page if there is to be one.
 pub struct Printer {
+    call: Option<Arc<Call>>,
     form: Form,
     page: Option<Page>,
 }
@@ -30,7 +34,7 @@ impl Printer {
             Format::Html => Form::Html,
         };
         let page = output.html.as_deref().map(|path| Page::open(path, interrupts)).transpose()?;
-        Ok(Printer { form, page })
+        Ok(Printer { call: Call::current(), form, page })
     }
 
     /// Prints a report.
@@ -39,6 +43,10 @@ impl Printer {
     /// If standard output or the page cannot be written.
     pub fn print(&mut self, report: &Report) -> Result<(), String> {
         self.write_page(report)?;
+        if let Some(call) = &self.call {
+            call.report(report);
+            return Ok(());
+        }
         let text = report.write(self.form);
         // Nothing is no line of its own.
         if text.is_empty() { Ok(()) } else { say(text.trim_end()) }

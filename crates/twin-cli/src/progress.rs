@@ -2,7 +2,7 @@
 //!
 //! Contract: on a terminal it is a bar that goes when the work is done. Elsewhere it is a line every
 //! `EVERY` from `FIRST` on, so that a log of a long command says how far it came, and a short command
-//! says nothing. The time left is extrapolated, and told only while that is honest: after a few seconds, and if
+//! says nothing. A program that calls the command asks instead. The time left is extrapolated, and told only while that is honest: after a few seconds, and if
 //! the second half of the time until now went about as fast as the first. Standard output is never touched.
 
 use std::io::{self, IsTerminal, Write};
@@ -15,6 +15,8 @@ use indicatif::{
 };
 
 use twin_host::{Bar, Count, Counter, real_clock};
+
+use crate::call::Call;
 
 /// When the first line is written off a terminal, and how long it is from one to the next.
 const FIRST: f64 = 2.0;
@@ -83,6 +85,13 @@ impl Progress {
 
     /// With one template for terminals and one for lines.
     fn made(what: &'static str, len: u64, (bar_text, line): (&str, &str)) -> Progress {
+        if let Some(call) = Call::current() {
+            let len = Some(len).filter(|&len| len > 0);
+            let bar = ProgressBar::with_draw_target(len, ProgressDrawTarget::hidden());
+            let bar = bar.with_finish(ProgressFinish::AndClear);
+            call.begin(what, bar.clone());
+            return Progress(bar);
+        }
         let is_terminal = io::stderr().is_terminal();
         let target = match is_terminal {
             true => ProgressDrawTarget::stderr(),

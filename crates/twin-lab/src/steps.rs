@@ -1,13 +1,40 @@
-//! How far runs are: a count of the operations that have been taken from a workload.
+//! How far runs are: a count of the operations that have been taken from a workload, and a way to end them early.
 
 use std::fmt;
+use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use twin_trace::{Ending, Header, Node, Reading, Record, Source, TraceError};
+use twin_trace::{Ending, Header, Node, Place, Problem, Reading, Record, Source, TraceError};
 
-/// Who is told of progress, from any thread.
+/// Who hears of progress, from any thread.
 #[derive(Clone)]
-pub struct Steps(pub Arc<dyn Fn(u64) + Send + Sync>);
+pub struct Steps {
+    count: Arc<dyn Fn(u64) + Send + Sync>,
+    stop: Option<Arc<AtomicBool>>,
+}
+
+impl Steps {
+    /// Steps that `count` hears of.
+    pub fn of(count: Arc<dyn Fn(u64) + Send + Sync>) -> Steps {
+        Steps { count, stop: None }
+    }
+
+    /// The same, where a run ends with an error soon after this flag was set.
+    pub fn until(self, stop: Arc<AtomicBool>) -> Steps {
+        Steps { stop: Some(stop), ..self }
+    }
+
+    fn check(&self) -> Result<(), TraceError> {
+        match &self.stop {
+            Some(stop) if stop.load(Ordering::Relaxed) => {
+                let why = io::Error::new(io::ErrorKind::Interrupted, "interrupted");
+                Err(TraceError { place: Place::Writing, problem: Problem::Io(why) })
+            }
+            _ => Ok(()),
+        }
+    }
+}
 
 impl fmt::Debug for Steps {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -31,16 +58,18 @@ impl Counted {
         Counted { source, steps, untold: 0 }
     }
 
-    fn count(&mut self, record: Option<&Record>) {
-        let Some(steps) = &self.steps else { return };
+    fn count(&mut self, record: Option<&Record>) -> Result<(), TraceError> {
+        let Some(steps) = &self.steps else { return Ok(()) };
         match record {
             Some(Record::Request { .. }) => self.untold += 1,
-            Some(_) => return,
+            Some(_) => return Ok(()),
             None => {}
         }
         if self.untold >= BATCH || record.is_none() {
-            (steps.0)(std::mem::take(&mut self.untold));
+            (steps.count)(std::mem::take(&mut self.untold));
+            steps.check()?;
         }
+        Ok(())
     }
 }
 
@@ -51,13 +80,13 @@ impl Source for Counted {
 
     fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
         let next = self.source.next_record()?;
-        self.count(next.as_ref());
+        self.count(next.as_ref())?;
         Ok(next)
     }
 
     fn next_into(&mut self, record: &mut Record) -> Result<bool, TraceError> {
         let more = self.source.next_into(record)?;
-        self.count(more.then_some(&*record));
+        self.count(more.then_some(&*record))?;
         Ok(more)
     }
 
@@ -81,7 +110,7 @@ impl Source for Counted {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::sync::atomic::{AtomicU64, Ordering};
+    use std::sync::atomic::AtomicU64;
     use twin_trace::generate;
 
     #[test]
@@ -93,9 +122,21 @@ mod tests {
         }
         let told = Arc::new(AtomicU64::new(0));
         let sum = Arc::clone(&told);
-        let steps = Steps(Arc::new(move |more| _ = sum.fetch_add(more, Ordering::Relaxed)));
+        let steps = Steps::of(Arc::new(move |more| _ = sum.fetch_add(more, Ordering::Relaxed)));
         let mut counted = Counted::new(source(), Some(steps));
         while counted.next_record().unwrap().is_some() {}
         assert_eq!(told.load(Ordering::Relaxed), requests);
+    }
+
+    #[test]
+    fn a_run_ends_soon_after_it_was_stopped() {
+        let source = generate::start("zipf:writes=30000", 1).unwrap();
+        let stop = Arc::new(AtomicBool::new(false));
+        let steps = Steps::of(Arc::new(|_| {})).until(Arc::clone(&stop));
+        let mut counted = Counted::new(source, Some(steps));
+        assert!(counted.next_record().unwrap().is_some());
+        stop.store(true, Ordering::Relaxed);
+        let ended = (0..2 * BATCH).find_map(|_| counted.next_record().err());
+        assert!(ended.unwrap().to_string().contains("interrupted"));
     }
 }

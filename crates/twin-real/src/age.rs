@@ -139,7 +139,7 @@ impl Turn<'_> {
             sector: self.old.sector(),
             end: END,
             span_ns: 0,
-            steps: Some(Steps(self.bar.counting())),
+            steps: Some(Steps::of(self.bar.counting())),
             ..self.ageing.settings.clone()
         };
         let aged = make_old(&how, Box::new(AtOnce::new((self.ageing.history)()?)));
@@ -154,7 +154,7 @@ impl Turn<'_> {
         source: Box<dyn Source>,
         bar: Option<&Bar>,
     ) -> Result<(u64, u64, String), String> {
-        let mut source = Counted::new(source, bar.map(|bar| Steps(bar.counting())));
+        let mut source = Counted::new(source, bar.map(|bar| Steps::of(bar.counting())));
         self.runner.make(self.system, device.path(), &[])?;
         let report = self.runner.in_mount(self.system, device, |dir| {
             // A history of ours does nothing with a file that it has closed and removed, so none may

@@ -119,7 +119,7 @@ impl Replay<'_> {
             // Only the superuser may; others have warm caches.
             let _ = drop_caches();
             let source = workload.start().map_err(|e| e.to_string())?;
-            let mut source = Counted::new(source, Some(Steps(bar.counting())));
+            let mut source = Counted::new(source, Some(Steps::of(bar.counting())));
             let before = device.and_then(LoopDevice::counts);
             let begun = now();
             let report = replayer.run(&mut source).await.map_err(|e| e.to_string())?;

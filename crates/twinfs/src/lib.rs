@@ -2,7 +2,8 @@
 //!
 //! Each command is a file in `cmd`; `cli` says what they are called and what they take. All work is done in the
 //! libraries below. The program itself only calls [`main`], so that it is linked in a moment after this library is
-//! built beside the others.
+//! built beside the others. A program that carries out commands itself, as the bindings for Python do, starts at
+//! [`call`].
 
 mod choices;
 mod cli;
@@ -11,17 +12,46 @@ mod measuring;
 mod size;
 
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::Parser;
-use twin_cli::carry_out;
+use twin_cli::{Call, Failure, carry_out, usage};
 use twin_host::Interrupts;
 
 /// Carries out the command line of this process.
 pub fn main() -> ExitCode {
-    let command = cli::Cli::parse().command;
-    let interrupts = match cmd::serves(&command) {
+    carried_out(cli::Cli::parse())
+}
+
+/// Carries out a call of a command on this thread.
+///
+/// # Errors
+/// As the command line would say them. Commands that become another program or serve until a signal comes are
+/// refused: they need a process of their own.
+pub fn call(call: &Arc<Call>) -> Result<ExitCode, Failure> {
+    let words = std::iter::once("twinfs".to_owned()).chain(call.arguments.iter().cloned());
+    let parsed = cli::Cli::try_parse_from(words);
+    call.carry_out(|interrupts| match parsed {
+        Ok(cli::Cli { command }) if cmd::serves(&command) => {
+            Err(usage("this command needs a process of its own: start the program `twinfs`"))
+        }
+        Ok(cli::Cli { command }) => cmd::run(command, interrupts),
+        Err(error) => Err(Failure {
+            why: error.to_string(),
+            status: u8::try_from(error.exit_code()).unwrap_or(1),
+        }),
+    })
+}
+
+/// Carries out a command line, `words` with the name of the program first, as [`main`] does that of this process.
+pub fn main_with(words: Vec<String>) -> ExitCode {
+    carried_out(cli::Cli::parse_from(words))
+}
+
+fn carried_out(cli: cli::Cli) -> ExitCode {
+    let interrupts = match cmd::serves(&cli.command) {
         true => Ok(Interrupts::default()),
         false => Interrupts::listen(),
     };
-    carry_out(interrupts, |interrupts| cmd::run(command, interrupts))
+    carry_out(interrupts, |interrupts| cmd::run(cli.command, interrupts))
 }

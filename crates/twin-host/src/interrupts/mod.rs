@@ -97,6 +97,25 @@ impl Interrupts {
         Undoing { shared: Arc::clone(&self.0), number }
     }
 
+    /// Interrupts what has these, as SIGINT would, but the process goes on: a program that carries out commands
+    /// as calls has children of its own, which are left alone.
+    pub fn interrupt(&self) {
+        if !self.0.stop.swap(true, Ordering::SeqCst) {
+            self.0.signal.store(libc::SIGINT, Ordering::SeqCst);
+            let _undoing = locked(&self.0.undoing);
+            self.undo_all();
+        }
+    }
+
+    /// Undoes all, with `undoing` locked. What was made last goes first. What undoes may end what it was for, and
+    /// with that its own place here, so nothing else is locked meanwhile.
+    fn undo_all(&self) {
+        let last = || locked(&self.0.undo).1.pop_last();
+        while let Some((_, how)) = last() {
+            how();
+        }
+    }
+
     /// Ends the process.
     fn end(&self, is_idle: bool) -> ! {
         if !is_idle {
@@ -105,12 +124,7 @@ impl Interrupts {
         let _undoing = locked(&self.0.undoing);
         if !is_idle {
             kill_children();
-            // What was made last goes first. What undoes may end what it was for, and with that its own place
-            // here, so nothing is held meanwhile.
-            let last = || locked(&self.0.undo).1.pop_last();
-            while let Some((_, how)) = last() {
-                how();
-            }
+            self.undo_all();
         }
         // A bar may stand in this line.
         let line = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };

@@ -75,11 +75,8 @@ pub(crate) fn run(args: &Age, interrupts: &Interrupts) -> Outcome {
     let Some(to) = &args.to else { return Ok(ExitCode::SUCCESS) };
     let new = NewFile::make(to, interrupts)?;
     let bar = Progress::of("operations", planned.requests);
-    let settings = AgeSettings {
-        span_ns: planned.span_ns,
-        steps: Some(twin_lab::Steps(bar.counting())),
-        ..settings
-    };
+    let settings =
+        AgeSettings { span_ns: planned.span_ns, steps: Some(super::steps(&bar)), ..settings };
     let aged = make_old(&settings, start()?).map_err(|error| error.to_string())?;
     bar.finish();
     interrupts.check()?;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use twin_cli::progress::Progress;
-use twin_cli::{Failure, Outcome, Printer, say, usage};
+use twin_cli::{Call, Failure, Outcome, Printer, say, usage};
 use twin_host::Interrupts;
 use twin_lab::observe::named_rows;
 use twin_lab::{
@@ -265,7 +265,7 @@ fn tried(
     let bar = Progress::of("operations simulated with other settings", count * operations);
     let changed = |config: &Config, setting: &str| {
         let config = config.changed(&shared, setting).map_err(|error| error.to_string())?;
-        Ok(Run { steps: Some(twin_lab::Steps(bar.counting())), ..Run::of(config) })
+        Ok(Run { steps: Some(super::steps(&bar)), ..Run::of(config) })
     };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let (names, figures) = (places.map(|at| &*names[at]), places.map(|at| &figures[at]));
@@ -289,7 +289,7 @@ fn simulated(
         None => Progress::of("operations simulated", runs.len() as u64 * args.seeds * operations),
     };
     for run in &mut runs {
-        run.steps = Some(twin_lab::Steps(bar.counting()));
+        run.steps = Some(super::steps(&bar));
     }
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let results = compare_seeds(&runs, how, threads, &|_, _| {});
@@ -362,7 +362,11 @@ pub(crate) fn tell_of_events(runs: &mut [Run], categories: Categories) {
     let several = runs.len() > 1;
     for run in runs {
         let name = if several { format!("{}: ", run.config.name) } else { String::new() };
-        let tell = Arc::new(move |line: &str| twin_host::note!("{name}{line}"));
+        let call = Call::current();
+        let tell = Arc::new(move |line: &str| match &call {
+            Some(call) => call.event(&format!("{name}{line}")),
+            None => twin_host::note!("{name}{line}"),
+        });
         run.log = Some(EventLog { categories, tell });
     }
 }

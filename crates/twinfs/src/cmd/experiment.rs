@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 use twin_cli::progress::Progress;
-use twin_cli::{Failure, Outcome, Printer, say, usage};
+use twin_cli::{Call, Failure, Outcome, Printer, say, usage};
 use twin_experiment::{
     Content, Difference, Ended, Experiment, Merged, Plan, Prepared, Shard, Side, Store, StoreError,
     difference, execute, listing, merge, results,
@@ -109,7 +109,9 @@ fn plan(args: &RunExperiment) -> Result<Plan, Failure> {
     let prepared = workloads.map(|point| prepared(dir, &point.text, pace));
     let prepared = prepared.collect::<Result<Vec<_>, Failure>>()?;
     let machine = args.machine.as_deref().map(machine_file).transpose()?.map(Arc::new);
-    let own = std::env::current_exe().and_then(File::open).and_then(Content::of_reader);
+    let of_call = Call::current().map(|call| call.program.clone());
+    let own = of_call.map_or_else(std::env::current_exe, Ok);
+    let own = own.and_then(File::open).and_then(Content::of_reader);
     let build = own.map_err(|error| format!("reading this program: {error}"))?;
     Plan::of(experiment, prepared, machine, build).map_err(in_file)
 }

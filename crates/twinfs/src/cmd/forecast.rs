@@ -148,7 +148,7 @@ fn simulated(
     let name = args.what.display().to_string();
     let on_volume = |config: Config| {
         let (run, _) = run_on_image(&config, &name, state.kind, &state.platter)?;
-        Ok::<_, String>(Run { steps: Some(twin_lab::Steps(bar.counting())), ..run })
+        Ok::<_, String>(Run { steps: Some(super::steps(&bar)), ..run })
     };
     let changed =
         settings.iter().map(|setting| tried(&base, setting)).collect::<Result<Vec<_>, _>>()?;

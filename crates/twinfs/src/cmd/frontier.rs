@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Frontier, interrupts: &Interrupts) -> Outcome {
         SoFar::new((printer, &bar), interrupts, (known.clone(), all), Some(place), |points| {
             report(&on_frontier(points))
         });
-    let run = Run { steps: Some(twin_lab::Steps(bar.counting())), ..run };
+    let run = Run { steps: Some(super::steps(&bar)), ..run };
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let (mut points, mut all_done) = (known, true);
     for (at, (name, chosen)) in workloads.iter().enumerate() {

@@ -41,8 +41,10 @@ mod validate;
 mod volume;
 mod workload;
 
-use twin_cli::Outcome;
+use twin_cli::progress::Progress;
+use twin_cli::{Call, Outcome};
 use twin_host::Interrupts;
+use twin_lab::Steps;
 
 use crate::cli::Command;
 
@@ -51,6 +53,15 @@ use crate::cli::Command;
 pub(crate) fn serves(command: &Command) -> bool {
     use Command::{Mount, Record, Reproduce, Serve};
     matches!(command, Mount(_) | Record(_) | Serve(_) | Reproduce(_))
+}
+
+/// Steps of runs that are shown on a bar; an interrupted call of a command ends its runs with them.
+fn steps(bar: &Progress) -> Steps {
+    let steps = Steps::of(bar.counting());
+    match Call::current() {
+        Some(call) => steps.until(call.stop()),
+        None => steps,
+    }
 }
 
 /// Runs a command.

@@ -32,7 +32,7 @@ pub(crate) fn run(args: &Replay, interrupts: &Interrupts) -> Outcome {
     let Chosen { workload, is_cut, operations, .. } = chosen;
     let config = Config::parse(&args.config).map_err(usage)?;
     let progress = Progress::of("operations simulated", operations);
-    let run = Run { steps: Some(twin_lab::Steps(progress.counting())), ..Run::of(config) };
+    let run = Run { steps: Some(super::steps(&progress)), ..Run::of(config) };
     let figures =
         simulate(run, &workload, Pace::of(args.pace, &workload, args.speed).map_err(usage)?);
     progress.finish();
@@ -114,7 +114,7 @@ fn for_real(args: &Replay, chosen: &Chosen, image: &Path, mut printer: Printer) 
             volume.core().drop_caches();
         }
         let source = workload.start().map_err(|e| e.to_string())?;
-        let mut source = Counted::new(source, Some(twin_lab::Steps(progress.counting())));
+        let mut source = Counted::new(source, Some(super::steps(&progress)));
         let report = replayer.run(&mut source).await.map_err(|e| e.to_string())?;
         let _ = replayer.release_all().await;
         volume.close().await.map_err(|e| e.to_string())?;

@@ -37,12 +37,8 @@ pub(super) fn run(args: &Compare, file: &Path, interrupts: &Interrupts) -> Outco
         workloads.push(one.workload);
     }
     let bar = Progress::of("operations simulated", operations);
-    let figures = simulate_server(
-        &server,
-        &workloads,
-        Some(twin_lab::Steps(bar.counting())),
-        observing.as_ref(),
-    );
+    let figures =
+        simulate_server(&server, &workloads, Some(super::steps(&bar)), observing.as_ref());
     bar.finish();
     let figures = figures.map_err(|error| format!("{}: {error}", file.display()))?;
     let figures = ServerFigures { fits: all_fits(&workloads)?, ..figures };

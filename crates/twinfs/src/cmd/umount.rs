@@ -11,7 +11,7 @@ use std::time::Duration;
 use twin_cli::progress::Progress;
 use twin_cli::{Outcome, say};
 use twin_host::fuse::{unmount, unmount_telling};
-use twin_host::{Late, within};
+use twin_host::{Late, own_program, within};
 
 use crate::cli::Umount;
 
@@ -25,8 +25,7 @@ pub(crate) fn run(args: &Umount) -> Outcome {
         unmount(&args.dir).map_err(|e| e.to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let program = std::env::current_exe().map_err(|e| format!("this program: {e}"))?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(own_program()?);
     command.args(["umount", "--tell", "--"]).arg(&args.dir).stdin(Stdio::null());
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let child = command.spawn().map_err(|e| format!("a process for it: {e}"))?;
