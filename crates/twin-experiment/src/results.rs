@@ -334,11 +334,11 @@ pub fn listing(plan: &Plan, shard: Shard, rows: &[Option<Value>]) -> Report {
             Some(_) => "done",
         };
         table.push(vec![
-            (job.number + 1).to_string().into(),
+            (job.number + 1).into(),
             job.key.as_str().into(),
             experiment.workloads[job.workload].text.as_str().into(),
             experiment.configs[job.config].text.as_str().into(),
-            job.seed.to_string().into(),
+            job.seed.into(),
             state.into(),
         ]);
     }
