@@ -365,6 +365,7 @@ const KEYS: &[(Needs, Key<Config>)] = &[
             "policy that chooses the clean block to evict",
             "a policy, listed below",
             |c, text| {
+                twin_cache::replacement::REGISTRY.reach(text)?;
                 c.settings.replacement = twin_cache::replacement::for_cache(text)?.name.into();
                 Ok(())
             },

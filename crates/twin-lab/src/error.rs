@@ -4,6 +4,7 @@ use std::fmt;
 
 use twin_fs::FsError;
 use twin_rt::Stalled;
+use twin_settings::outside;
 use twin_trace::replay::ReplayError;
 
 use crate::workload::WorkloadError;
@@ -21,13 +22,20 @@ pub enum SimulateError {
     Replay(ReplayError),
     /// All tasks wait and no event is due.
     Stalled(Stalled),
+    /// A policy from outside failed.
+    Policy(String),
+}
+
+/// Checks that no policy from outside has failed: what was found with one is void.
+pub(crate) fn check_policies() -> Result<(), SimulateError> {
+    outside::fault().map_or(Ok(()), |words| Err(SimulateError::Policy(words)))
 }
 
 impl fmt::Display for SimulateError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             SimulateError::Workload(error) => write!(f, "{error}"),
-            SimulateError::Model(error) => f.write_str(error),
+            SimulateError::Model(error) | SimulateError::Policy(error) => f.write_str(error),
             SimulateError::Fs(error) => write!(f, "{error}"),
             SimulateError::Replay(error) => write!(f, "{error}"),
             SimulateError::Stalled(error) => write!(f, "{error}"),

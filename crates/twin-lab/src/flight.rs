@@ -19,7 +19,7 @@ use twin_disk::{
 };
 use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, Opened, Settings};
 use twin_rt::{Driver, Rt, Time};
-use twin_settings::{Key, Named, SettingsError, Unit, apply, grammar, text_of};
+use twin_settings::{Key, Named, SettingsError, Unit, apply, grammar, outside, text_of};
 use twin_trace::{FlightReader, FlightRecord, Piece, TraceError};
 
 use crate::front_end::FrontEnd;
@@ -103,6 +103,8 @@ impl FlightSettings {
         let (common, of_layout) = text.split_once('\n').unwrap_or((text, ""));
         let named = Named::parse(common)?;
         let mut all = FlightSettings::of(layout(named.name)?);
+        outside::refuse_paths(named.settings)?;
+        outside::refuse_paths(of_layout)?;
         apply(&mut all, KEYS, named.settings)?;
         for setting in grammar::settings(of_layout)? {
             all.of_layout.set_for_open(setting.key, setting.value)?;
@@ -348,6 +350,14 @@ mod tests {
             assert_eq!(read.device.max_io, 9999);
             assert_eq!((read.settings.flush_age_ns, read.layout.name()), (Some(5), kind.name()));
             assert_eq!(read.of_layout.text(), if has_own { "lazy-fsync=yes" } else { "" });
+        }
+    }
+
+    #[test]
+    fn a_recording_has_no_module_loaded() {
+        for text in ["lfs:replacement=./a.so\n", "lfs:\nvictim=modules/b.so"] {
+            let why = FlightSettings::parse(text).unwrap_err().to_string();
+            assert!(why.contains("policy of a module"), "{why}");
         }
     }
 

@@ -22,7 +22,7 @@ impl MountFlush {
     /// which that of a process does not.
     pub fn parse(text: &str) -> Result<MountFlush, SettingsError> {
         let named = Named::parse(text)?;
-        let entry = REGISTRY.get(named.name)?;
+        let entry = REGISTRY.reach(named.name)?;
         if entry.survives != Survives::Nothing {
             let name = entry.name;
             let what = format!(

@@ -18,7 +18,7 @@ use twin_trace::replay::{Options, Pace, Replayer, Report};
 use twin_trace::{Ending, Source, Verb};
 
 use crate::config::{Config, Front};
-use crate::error::{SimulateError, model_error};
+use crate::error::{SimulateError, check_policies, model_error};
 use crate::figures::{
     BusFigures, DeadlineFigures, DiskFigures, Figures, Latency, Lateness, LogFigures,
     NetworkFigures, SpaceFigures, VerbFigures, WearFigures,
@@ -48,6 +48,7 @@ pub fn simulate(
     let replay = Replay { given: run, workload, pace, watched_run: None, front: *front };
     let result = rt.block_on(on_volume(&rt, run, replay));
     rt.crash();
+    check_policies()?;
     result.map_err(SimulateError::Stalled)?
 }
 
@@ -70,6 +71,7 @@ pub fn simulate_watched(
     let result = rt.block_on(on_volume(&rt, run, replay));
     let _ = watched_run.leave();
     rt.crash();
+    check_policies()?;
     match result {
         Err(_) if watched_run.is_stopped() => Ok(None),
         result => result.map_err(SimulateError::Stalled)?.map(Some),

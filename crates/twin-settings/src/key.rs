@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use crate::registry::{Choice, Choose};
-use crate::{SettingsError, grammar, value};
+use crate::{SettingsError, grammar, outside, value};
 
 /// A reference to the field that a key sets.
 pub enum Slot<'a> {
@@ -223,7 +223,14 @@ fn fill(slot: Slot<'_>, unit: &Unit, text: &str) -> Result<(), SettingsError> {
             if let Unit::Name(what, names) = unit
                 && !names().contains(&text)
             {
-                return Err(SettingsError::unknown(what, text, names()));
+                // The module that a path names adds its name when it is loaded.
+                match outside::loaded(text)? {
+                    None => return Err(SettingsError::unknown(what, text, names())),
+                    Some(loaded) if !names().contains(&text) => {
+                        return Err(outside::wrong_kind(text, loaded.kind, what));
+                    }
+                    Some(_) => {}
+                }
             }
             *field = text.into();
         }

@@ -39,6 +39,7 @@
 mod error;
 pub mod grammar;
 mod key;
+pub mod outside;
 mod param;
 mod registry;
 pub mod value;
@@ -47,4 +48,4 @@ pub use error::SettingsError;
 pub use grammar::{Named, Setting};
 pub use key::{Key, Slot, Unit, apply, help, set, text_of};
 pub use param::{Param, Values, help_of};
-pub use registry::{Choice, Choose, Registry, RegistryEntry};
+pub use registry::{Choice, Choose, Entries, Registry, RegistryEntry};

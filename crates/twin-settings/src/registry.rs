@@ -2,11 +2,17 @@
 //!
 //! The name of a component is in one place only, its entry in a registry. All code that lists,
 //! explains or looks up components uses the registry.
+//!
+//! A registry begins with the components that are built in. A program may [add](Registry::add) others, a policy
+//! written in Python or [loaded](crate::outside) from a module, which all that looks them up finds from then on, in
+//! order of addition behind those that are built in. Nothing is ever taken out or changed, so an entry is valid for
+//! ever and reading needs no lock: the entries that were added are a list, the end of which is set once.
 
 use std::fmt;
 use std::ops::{Deref, Index};
+use std::sync::OnceLock;
 
-use crate::SettingsError;
+use crate::{SettingsError, outside};
 
 /// A component that can be chosen by name. `M` is its maker: a function, or a struct that contains
 /// further properties of the component. The entry dereferences to the maker.
@@ -33,6 +39,13 @@ impl<T> RegistryEntry<fn() -> T> {
     }
 }
 
+impl<T: 'static> RegistryEntry<&'static (dyn Fn() -> T + Send + Sync)> {
+    /// Makes a new component.
+    pub fn make(&self) -> T {
+        (self.maker)()
+    }
+}
+
 impl<M> Deref for RegistryEntry<M> {
     type Target = M;
 
@@ -47,28 +60,37 @@ impl<M> fmt::Debug for RegistryEntry<M> {
     }
 }
 
+/// An entry that was added, and the one that was added after it.
+struct Added<M: 'static> {
+    entry: RegistryEntry<M>,
+    next: OnceLock<&'static Added<M>>,
+}
+
 /// All components of a kind, the default one first.
-#[derive(Debug)]
 pub struct Registry<M: 'static> {
     what: &'static str,
-    entries: &'static [RegistryEntry<M>],
+    built_in: &'static [RegistryEntry<M>],
+    added: OnceLock<&'static Added<M>>,
 }
 
 impl<M> Registry<M> {
     /// A registry of components of the kind `what`, such as "replacement policy". Two entries with
     /// the same name do not compile.
-    pub const fn new(what: &'static str, entries: &'static [RegistryEntry<M>]) -> Registry<M> {
-        assert!(!entries.is_empty(), "a registry has a default, its first entry");
+    pub const fn new(what: &'static str, built_in: &'static [RegistryEntry<M>]) -> Registry<M> {
+        assert!(!built_in.is_empty(), "a registry has a default, its first entry");
         let mut at = 0;
-        while at < entries.len() {
+        while at < built_in.len() {
             let mut other = at + 1;
-            while other < entries.len() {
-                assert!(!same(entries[at].name, entries[other].name), "two entries with one name");
+            while other < built_in.len() {
+                assert!(
+                    !same(built_in[at].name, built_in[other].name),
+                    "two entries with one name"
+                );
                 other += 1;
             }
             at += 1;
         }
-        Registry { what, entries }
+        Registry { what, built_in, added: OnceLock::new() }
     }
 
     /// The kind of its components, for display.
@@ -76,39 +98,139 @@ impl<M> Registry<M> {
         self.what
     }
 
+    /// Adds a component, which every text of settings can name from now on, in the whole program. It stays until
+    /// the program ends.
+    ///
+    /// # Errors
+    /// If there is a component of this name, or it could not be written in a text of settings.
+    pub fn add(
+        &'static self,
+        name: &str,
+        about: &str,
+        maker: M,
+    ) -> Result<&'static RegistryEntry<M>, SettingsError> {
+        self.check_new(name)?;
+        let (name, about) = (String::from(name).leak(), String::from(about).leak());
+        let entry = RegistryEntry { name, about, maker };
+        let new: &Added<M> = Box::leak(Box::new(Added { entry, next: OnceLock::new() }));
+        let mut end = &self.added;
+        while end.set(new).is_err() {
+            // Somebody else's entry is there. If it came since the look above it may have the same name.
+            let Some(other) = end.get() else { continue };
+            if other.entry.name == new.entry.name {
+                return Err(self.taken(new.entry.name));
+            }
+            end = &other.next;
+        }
+        Ok(&new.entry)
+    }
+
+    /// Checks that a component of this name can be added.
+    ///
+    /// # Errors
+    /// As [`add`](Self::add).
+    pub fn check_new(&'static self, name: &str) -> Result<(), SettingsError> {
+        outside::check_name(self.what, name)?;
+        match self.find(name) {
+            Some(_) => Err(self.taken(name)),
+            None => Ok(()),
+        }
+    }
+
+    fn taken(&self, name: &str) -> SettingsError {
+        SettingsError::new(format!(
+            "there is a {} called {name:?} already: give it another name",
+            self.what
+        ))
+    }
+
+    /// The entry with this name, if it is in the registry now.
+    fn find(&'static self, name: &str) -> Option<&'static RegistryEntry<M>> {
+        self.iter().find(|entry| entry.name == name)
+    }
+
     /// The entry with this name.
     ///
     /// # Errors
     /// If there is none; the message suggests the nearest name and lists all names.
-    pub fn get(&self, name: &str) -> Result<&'static RegistryEntry<M>, SettingsError> {
-        let found = self.entries.iter().find(|entry| entry.name == name);
+    pub fn get(&'static self, name: &str) -> Result<&'static RegistryEntry<M>, SettingsError> {
+        let found = self.find(name);
         found.ok_or_else(|| SettingsError::unknown(self.what, name, self.names()))
+    }
+
+    /// As [`get`](Self::get), for a name that the user of the program wrote: if it is the path of a module, with a
+    /// `/`, the module is [loaded](outside). A name from a recording, a volume or a client is none of these.
+    ///
+    /// # Errors
+    /// If there is none. If a module cannot be loaded, or has no component of this kind.
+    pub fn reach(&'static self, name: &str) -> Result<&'static RegistryEntry<M>, SettingsError> {
+        if let Some(found) = self.find(name) {
+            return Ok(found);
+        }
+        match outside::loaded(name)? {
+            None => self.get(name),
+            Some(loaded) => {
+                let wrong = || outside::wrong_kind(name, loaded.kind, self.what);
+                self.find(name).ok_or_else(wrong)
+            }
+        }
     }
 
     /// The first entry, which is the default.
     pub const fn first(&self) -> &'static RegistryEntry<M> {
-        &self.entries[0]
+        &self.built_in[0]
     }
 
     /// All entries, the default first.
-    pub fn iter(&self) -> std::slice::Iter<'static, RegistryEntry<M>> {
-        self.entries.iter()
+    pub fn iter(&'static self) -> Entries<M> {
+        Entries { built_in: self.built_in.iter(), added: &self.added }
     }
 
     /// The number of entries.
     #[allow(clippy::len_without_is_empty)] // A registry has a default, so it is never empty.
-    pub const fn len(&self) -> usize {
-        self.entries.len()
+    pub fn len(&'static self) -> usize {
+        self.iter().count()
     }
 
     /// The names of all entries with their descriptions, the default first.
-    pub fn abouts(&self) -> Vec<(&'static str, &'static str)> {
+    pub fn abouts(&'static self) -> Vec<(&'static str, &'static str)> {
         self.iter().map(|entry| (entry.name, entry.about)).collect()
     }
 
     /// All names, the default first.
-    pub fn names(&self) -> impl Iterator<Item = &'static str> + use<M> {
-        self.entries.iter().map(|entry| entry.name)
+    pub fn names(&'static self) -> impl Iterator<Item = &'static str> + use<M> {
+        self.iter().map(|entry| entry.name)
+    }
+}
+
+impl<M> fmt::Debug for Registry<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Registry({:?})", self.what)
+    }
+}
+
+/// The entries of a registry: those that are built in, then those that were added, in order of addition.
+pub struct Entries<M: 'static> {
+    built_in: std::slice::Iter<'static, RegistryEntry<M>>,
+    added: &'static OnceLock<&'static Added<M>>,
+}
+
+impl<M> Clone for Entries<M> {
+    fn clone(&self) -> Self {
+        Entries { built_in: self.built_in.clone(), added: self.added }
+    }
+}
+
+impl<M> Iterator for Entries<M> {
+    type Item = &'static RegistryEntry<M>;
+
+    fn next(&mut self) -> Option<Self::Item> {
+        if let Some(entry) = self.built_in.next() {
+            return Some(entry);
+        }
+        let added = self.added.get()?;
+        self.added = &added.next;
+        Some(&added.entry)
     }
 }
 
@@ -125,12 +247,12 @@ impl<M> Choice<M> {
         Choice { registry, entry: registry.first() }
     }
 
-    /// The component of this name.
+    /// The component of this name, which may be [the path of a module](Registry::reach).
     ///
     /// # Errors
     /// If there is none; the message suggests the nearest name and lists all names.
     pub fn named(registry: &'static Registry<M>, name: &str) -> Result<Choice<M>, SettingsError> {
-        Ok(Choice { registry, entry: registry.get(name)? })
+        Ok(Choice { registry, entry: registry.reach(name)? })
     }
 
     /// The first component that is as `wanted` says; the default if there is none.
@@ -187,7 +309,7 @@ impl<M> Deref for Choice<M> {
 
 /// A [`Choice`], whatever it is a choice of.
 pub trait Choose {
-    /// Chooses the component of this name.
+    /// Chooses the component of this name, which may be [the path of a module](Registry::reach).
     ///
     /// # Errors
     /// If there is none; the choice is as it was.
@@ -199,7 +321,7 @@ pub trait Choose {
 
 impl<M> Choose for Choice<M> {
     fn choose(&mut self, name: &str) -> Result<(), SettingsError> {
-        self.entry = self.registry.get(name)?;
+        self.entry = self.registry.reach(name)?;
         Ok(())
     }
 
@@ -221,14 +343,15 @@ const fn same(a: &str, b: &str) -> bool {
 impl<M> Index<usize> for Registry<M> {
     type Output = RegistryEntry<M>;
 
+    /// A component that is built in.
     fn index(&self, at: usize) -> &RegistryEntry<M> {
-        &self.entries[at]
+        &self.built_in[at]
     }
 }
 
-impl<M> IntoIterator for &Registry<M> {
+impl<M> IntoIterator for &'static Registry<M> {
     type Item = &'static RegistryEntry<M>;
-    type IntoIter = std::slice::Iter<'static, RegistryEntry<M>>;
+    type IntoIter = Entries<M>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.iter()
@@ -263,6 +386,54 @@ mod tests {
         assert_eq!((shape.to_string().as_str(), shape.make()), ("square", 4));
         assert_eq!(shape, Choice::named(&SHAPES, "square").unwrap());
         assert_eq!(Choice::of(&SHAPES, |shape| shape.make() > 9), Choice::first(&SHAPES));
+    }
+
+    type Dial = &'static (dyn Fn() -> u32 + Send + Sync);
+    static DIALS: Registry<Dial> = Registry::new("dial", &[RegistryEntry::new("zero", "0", &|| 0)]);
+
+    #[test]
+    fn what_is_added_is_found_behind_what_is_built_in_and_may_keep_state() {
+        let name = String::from("seven");
+        let value = name.len() as u32 + 2;
+        let maker: Dial = Box::leak(Box::new(move || value));
+        let mut choice = Choice::first(&DIALS);
+        assert!(choice.choose(&name).is_err());
+        let added = DIALS.add(&name, "made at run time", maker).unwrap();
+        choice.choose(&name).unwrap();
+        assert_eq!((choice.name(), choice.make(), added.make()), ("seven", 7, 7));
+        let error = DIALS.add("seven", "again", &|| 8).unwrap_err().to_string();
+        assert!(error.contains("a dial called \"seven\" already"), "{error}");
+        assert!(DIALS.add("zero", "built in", &|| 8).is_err());
+        let names: Vec<_> = DIALS.names().collect();
+        assert_eq!((names[0], names.len()), ("zero", DIALS.len()));
+        assert!(names.contains(&"seven"));
+    }
+
+    #[test]
+    fn a_name_is_added_once_although_many_add_it_at_the_same_time() {
+        static RACES: Registry<u32> =
+            Registry::new("race", &[RegistryEntry::new("start", "the first", 0)]);
+        let won = std::sync::atomic::AtomicU32::new(0);
+        std::thread::scope(|scope| {
+            for runner in 0..8 {
+                let won = &won;
+                scope.spawn(move || {
+                    for race in 0..50 {
+                        let added = RACES.add(&format!("race-{race}"), "", runner).is_ok();
+                        won.fetch_add(added.into(), std::sync::atomic::Ordering::Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!((won.into_inner(), RACES.len()), (50, 51));
+    }
+
+    #[test]
+    fn a_name_that_could_not_be_written_in_settings_is_not_added() {
+        for name in ["", "two words", "a,b", "a=b", "a:b", "a(b)", "-x", "tab\t", "\"a\""] {
+            let error = DIALS.add(name, "", &|| 1).unwrap_err().to_string();
+            assert!(error.contains("letters"), "{name:?}: {error}");
+        }
     }
 
     #[test]

@@ -1,31 +1,66 @@
 //! The values of options that are names in a registry, with their explanations, for the help of the
 //! command line.
 
+use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::{Arg, Command, Error, error::ErrorKind};
+use twin_settings::{Registry, RegistryEntry};
+
+/// A policy of a registry, or the path of a module that holds one. The help shows the names of the registry.
+pub(crate) struct Policies<M: 'static>(&'static Registry<M>);
+
+impl<M> Clone for Policies<M> {
+    fn clone(&self) -> Self {
+        Policies(self.0)
+    }
+}
+
+impl<M: Send + Sync> TypedValueParser for Policies<M> {
+    type Value = String;
+
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &std::ffi::OsStr,
+    ) -> Result<String, Error> {
+        let name = StringValueParser::new().parse_ref(command, arg, value)?;
+        match self.0.reach(&name) {
+            Ok(entry) => Ok(entry.name.into()),
+            Err(error) => {
+                let option = arg.map(ToString::to_string).unwrap_or_default();
+                let words = format!("invalid value '{name}' for '{option}': {error}\n");
+                Err(Error::raw(ErrorKind::InvalidValue, words).with_cmd(command))
+            }
+        }
+    }
+
+    fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
+        let value =
+            |entry: &'static RegistryEntry<M>| PossibleValue::new(entry.name).help(entry.about);
+        Some(Box::new(self.0.iter().map(value)))
+    }
+}
+
 /// The placement policies, from their registry.
-pub(crate) fn placements() -> clap::builder::PossibleValuesParser {
-    let values = twin_clean::placement::REGISTRY.iter();
-    clap::builder::PossibleValuesParser::new(
-        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
-    )
+pub(crate) fn placements() -> Policies<twin_clean::placement::PlacementSpec> {
+    Policies(&twin_clean::placement::REGISTRY)
 }
 
 /// The victim policies of bare volumes, from their registry.
-pub(crate) fn volume_victims() -> clap::builder::PossibleValuesParser {
-    let values = twin_clean::victim::REGISTRY.iter();
-    clap::builder::PossibleValuesParser::new(
-        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
-    )
+pub(crate) fn volume_victims() -> Policies<twin_clean::victim::VictimSpec> {
+    Policies(&twin_clean::victim::REGISTRY)
 }
 
 /// A replacement policy for a cache.
 pub(crate) fn replacement(name: &str) -> Result<&'static str, String> {
+    policies(name)?;
     let entry = twin_cache::replacement::for_cache(name).map_err(|error| error.to_string())?;
     Ok(entry.name)
 }
 
 /// A replacement policy for a study, which may know the future.
 pub(crate) fn policies(name: &str) -> Result<&'static str, String> {
-    let entry = twin_cache::replacement::REGISTRY.get(name).map_err(|error| error.to_string())?;
+    let entry = twin_cache::replacement::REGISTRY.reach(name).map_err(|error| error.to_string())?;
     Ok(entry.name)
 }
 

@@ -208,6 +208,9 @@ impl FlushBy {
     }
 }
 
+/// Makes a policy with an age limit. It may hold what it needs for that.
+pub type Maker = &'static (dyn Fn(Nanos) -> Box<dyn FlushPolicy> + Send + Sync);
+
 /// A flush policy in the registry.
 pub struct FlushSpec {
     /// The default age limit: what it means depends on the policy.
@@ -218,10 +221,21 @@ pub struct FlushSpec {
     pub grain: Grain,
     /// Who writes back for operations that need room, unless the settings choose it.
     pub by: FlushBy,
-    make: fn(Nanos) -> Box<dyn FlushPolicy>,
+    make: Maker,
 }
 
 impl FlushSpec {
+    /// A policy from outside, to be [added](Registry::add) to the [registry](REGISTRY), with its default age limit
+    /// and the smallest part that it names. Nothing in memory survives for it. It is kept until the program ends.
+    pub fn from_outside(
+        age_ns: Nanos,
+        grain: Grain,
+        make: impl Fn(Nanos) -> Box<dyn FlushPolicy> + Send + Sync + 'static,
+    ) -> FlushSpec {
+        let (survives, make) = (Survives::Nothing, Box::leak(Box::new(make)));
+        FlushSpec { age_ns, survives, grain, by: who_writes(grain), make }
+    }
+
     /// Makes the policy with this age limit; `None` means the default one.
     pub fn make(&self, age_ns: Option<Nanos>) -> Box<dyn FlushPolicy> {
         (self.make)(age_ns.unwrap_or(self.age_ns))
@@ -239,7 +253,7 @@ macro_rules! entry {
                 survives: Survives::$survives,
                 grain: Grain::$grain,
                 by: who_writes(Grain::$grain),
-                make: $make,
+                make: &$make,
             },
         )
     };

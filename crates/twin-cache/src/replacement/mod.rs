@@ -152,14 +152,25 @@ pub trait Replacement {
     fn future(&mut self, _next: u64) {}
 }
 
+/// Makes a policy for a cache of a capacity. It may hold what it needs for that: a class, a loaded module.
+pub type Maker = &'static (dyn Fn(Capacity) -> Box<dyn Replacement> + Send + Sync);
+
 /// What is known of a policy beside its name.
 pub struct Policy {
-    make: fn(Capacity) -> Box<dyn Replacement>,
+    make: Maker,
     needs_future: bool,
     is_lru: bool,
 }
 
 impl Policy {
+    /// A policy from outside, to be [added](Registry::add) to the [registry](REGISTRY). It is kept until the
+    /// program ends.
+    pub fn from_outside(
+        make: impl Fn(Capacity) -> Box<dyn Replacement> + Send + Sync + 'static,
+    ) -> Policy {
+        online(Box::leak(Box::new(make)))
+    }
+
     /// A policy for a cache of this capacity.
     pub fn make(&self, capacity: Capacity) -> Box<dyn Replacement> {
         (self.make)(capacity)
@@ -177,11 +188,11 @@ impl Policy {
     }
 }
 
-const fn online(make: fn(Capacity) -> Box<dyn Replacement>) -> Policy {
+const fn online(make: Maker) -> Policy {
     Policy { make, needs_future: false, is_lru: false }
 }
 
-const fn offline(make: fn(Capacity) -> Box<dyn Replacement>) -> Policy {
+const fn offline(make: Maker) -> Policy {
     Policy { make, needs_future: true, is_lru: false }
 }
 
@@ -192,83 +203,87 @@ pub static REGISTRY: Registry<Policy> = Registry::new(
         RegistryEntry::new(
             "lru",
             "least recently used",
-            Policy { make: |_| Box::<lru::Lru>::default(), needs_future: false, is_lru: true },
+            Policy { make: &|_| Box::<lru::Lru>::default(), needs_future: false, is_lru: true },
         ),
-        RegistryEntry::new("fifo", "first in, first out", online(|_| Box::<fifo::Fifo>::default())),
+        RegistryEntry::new(
+            "fifo",
+            "first in, first out",
+            online(&|_| Box::<fifo::Fifo>::default()),
+        ),
         RegistryEntry::new(
             "clock",
             "second chance, with one used bit a frame (Corbató, 1968)",
-            online(|_| Box::<clock::Clock>::default()),
+            online(&|_| Box::<clock::Clock>::default()),
         ),
         RegistryEntry::new(
             "2q",
             "frames used once leave before frames used again (Johnson and Shasha, 1994)",
-            online(|capacity| Box::new(two_queue::TwoQueue::new(capacity))),
+            online(&|capacity| Box::new(two_queue::TwoQueue::new(capacity))),
         ),
         RegistryEntry::new(
             "random",
             "any frame, with equal probability (RR of Bosch and Mullender, 1996)",
-            online(|_| Box::<random::Random>::default()),
+            online(&|_| Box::<random::Random>::default()),
         ),
         RegistryEntry::new(
             "mru",
             "most recently used, for loops larger than the cache (Chou and DeWitt, 1985)",
-            online(|_| Box::<mru::Mru>::default()),
+            online(&|_| Box::<mru::Mru>::default()),
         ),
         RegistryEntry::new(
             "lfu",
             "least often used since it was inserted (Shah, Mitra and Matani, 2010)",
-            online(|_| Box::<lfu::Lfu>::default()),
+            online(&|_| Box::<lfu::Lfu>::default()),
         ),
         RegistryEntry::new(
             "slru",
             "LRU on probation until used again, then protected (Karedla and others, 1994)",
-            online(|capacity| Box::new(slru::Slru::new(capacity))),
+            online(&|capacity| Box::new(slru::Slru::new(capacity))),
         ),
         RegistryEntry::new(
             "lru-2",
             "last but one use longest ago: LRU-K, K=2 (O'Neil, O'Neil and Weikum, 1993)",
-            online(|capacity| Box::new(lru_k::LruK::new(capacity))),
+            online(&|capacity| Box::new(lru_k::LruK::new(capacity))),
         ),
         RegistryEntry::new(
             "arc",
             "balances recency and frequency by ghosts (Megiddo and Modha, 2003)",
-            online(|capacity| Box::new(arc::Arc::new(capacity))),
+            online(&|capacity| Box::new(arc::Arc::new(capacity))),
         ),
         RegistryEntry::new(
             "car",
             "ARC with clocks in place of lists (Bansal and Modha, 2004)",
-            online(|capacity| Box::new(car::Car::new(capacity))),
+            online(&|capacity| Box::new(car::Car::new(capacity))),
         ),
         RegistryEntry::new(
             "lirs",
             "keeps blocks with short distances between uses (Jiang and Zhang, 2002)",
-            online(|capacity| Box::new(lirs::Lirs::new(capacity))),
+            online(&|capacity| Box::new(lirs::Lirs::new(capacity))),
         ),
         RegistryEntry::new(
             "clock-pro",
             "LIRS as a clock with three hands (Jiang, Chen and Zhang, 2005)",
-            online(|capacity| Box::new(clock_pro::ClockPro::new(capacity))),
+            online(&|capacity| Box::new(clock_pro::ClockPro::new(capacity))),
         ),
         RegistryEntry::new(
             "w-tinylfu",
             "a window, then the block used more often of late (Einziger and others, 2017)",
-            online(|capacity| Box::new(w_tiny_lfu::WTinyLfu::new(capacity))),
+            online(&|capacity| Box::new(w_tiny_lfu::WTinyLfu::new(capacity))),
         ),
         RegistryEntry::new(
             "s3-fifo",
             "a small queue, a main queue and ghosts, all FIFO (Yang and others, 2023)",
-            online(|capacity| Box::new(s3_fifo::S3Fifo::new(capacity))),
+            online(&|capacity| Box::new(s3_fifo::S3Fifo::new(capacity))),
         ),
         RegistryEntry::new(
             "sieve",
             "a FIFO queue with a hand that spares visited frames (Zhang and others, 2024)",
-            online(|_| Box::<sieve::Sieve>::default()),
+            online(&|_| Box::<sieve::Sieve>::default()),
         ),
         RegistryEntry::new(
             "belady",
             "the optimum, which knows the future: in `twinfs cache` only (Belady, 1966)",
-            offline(|_| Box::<belady::Belady>::default()),
+            offline(&|_| Box::<belady::Belady>::default()),
         ),
     ],
 );

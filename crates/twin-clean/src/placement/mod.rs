@@ -86,6 +86,9 @@ pub trait Placement {
     }
 }
 
+/// Makes a policy for a setting. It may hold what it needs for that.
+pub type Maker = &'static (dyn Fn(&Setting) -> Box<dyn Placement> + Send + Sync);
+
 /// What is known of a policy beside its name and its rule.
 pub struct PlacementSpec {
     /// The publication of the rule.
@@ -101,10 +104,30 @@ pub struct PlacementSpec {
     /// Whether it must have seen every block from its first write on, so that it cannot work in a
     /// log that is mounted with blocks in it.
     pub from_birth: bool,
-    make: fn(&Setting) -> Box<dyn Placement>,
+    make: Maker,
 }
 
 impl PlacementSpec {
+    /// A policy from outside, to be [added](Registry::add) to the [registry](REGISTRY): the least and the largest
+    /// number of open segments that it can use, and the bits that it keeps with each block. It works in a log that
+    /// is mounted. It is kept until the program ends.
+    pub fn from_outside(
+        source: &str,
+        classes: std::ops::RangeInclusive<u8>,
+        bits_per_block: u32,
+        make: impl Fn(&Setting) -> Box<dyn Placement> + Send + Sync + 'static,
+    ) -> PlacementSpec {
+        PlacementSpec {
+            source: String::from(source).leak(),
+            bits_per_block,
+            online: true,
+            classes: *classes.start(),
+            most_classes: *classes.end(),
+            from_birth: false,
+            make: Box::leak(Box::new(make)),
+        }
+    }
+
     /// Whether it can work in a log that already holds blocks, as on a mount.
     pub fn is_mountable(&self) -> bool {
         self.online && !self.from_birth
@@ -139,7 +162,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 1,
                 most_classes: 64,
                 from_birth: false,
-                make: |setting| Box::new(twin::Twin::new(setting)),
+                make: &|setting| Box::new(twin::Twin::new(setting)),
             },
         ),
         RegistryEntry::new(
@@ -152,7 +175,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 1,
                 most_classes: 1,
                 from_birth: false,
-                make: |_| Box::new(none::NoSeparation),
+                make: &|_| Box::new(none::NoSeparation),
             },
         ),
         RegistryEntry::new(
@@ -165,7 +188,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 2,
                 most_classes: 2,
                 from_birth: false,
-                make: |_| Box::new(sep_gc::SepGc),
+                make: &|_| Box::new(sep_gc::SepGc),
             },
         ),
         RegistryEntry::new(
@@ -178,7 +201,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 1,
                 most_classes: 64,
                 from_birth: false,
-                make: |setting| Box::new(dac::Dac::new(setting)),
+                make: &|setting| Box::new(dac::Dac::new(setting)),
             },
         ),
         RegistryEntry::new(
@@ -192,7 +215,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 6,
                 most_classes: 6,
                 from_birth: false,
-                make: |_| Box::new(sepbit::SepBit::new()),
+                make: &|_| Box::new(sepbit::SepBit::new()),
             },
         ),
         RegistryEntry::new(
@@ -205,7 +228,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 1,
                 most_classes: 64,
                 from_birth: false,
-                make: |setting| Box::new(sfs::Sfs::new(setting)),
+                make: &|setting| Box::new(sfs::Sfs::new(setting)),
             },
         ),
         RegistryEntry::new(
@@ -218,7 +241,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 1,
                 most_classes: 64,
                 from_birth: true,
-                make: |setting| Box::new(multi_log::MultiLog::new(setting)),
+                make: &|setting| Box::new(multi_log::MultiLog::new(setting)),
             },
         ),
         RegistryEntry::new(
@@ -231,7 +254,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 3,
                 most_classes: 3,
                 from_birth: false,
-                make: |setting| Box::new(eti::Eti::new(setting)),
+                make: &|setting| Box::new(eti::Eti::new(setting)),
             },
         ),
         RegistryEntry::new(
@@ -244,7 +267,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 2,
                 most_classes: 64,
                 from_birth: false,
-                make: |setting| Box::new(multi_queue::MultiQueue::new(setting)),
+                make: &|setting| Box::new(multi_queue::MultiQueue::new(setting)),
             },
         ),
         RegistryEntry::new(
@@ -257,7 +280,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 2,
                 most_classes: 64,
                 from_birth: false,
-                make: |setting| Box::new(sfr::Sfr::new(setting)),
+                make: &|setting| Box::new(sfr::Sfr::new(setting)),
             },
         ),
         RegistryEntry::new(
@@ -270,7 +293,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 1,
                 most_classes: 64,
                 from_birth: false,
-                make: |setting| Box::new(fadac::Fadac::new(setting)),
+                make: &|setting| Box::new(fadac::Fadac::new(setting)),
             },
         ),
         RegistryEntry::new(
@@ -283,7 +306,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 2,
                 most_classes: 64,
                 from_birth: false,
-                make: |setting| Box::new(warcip::Warcip::new(setting)),
+                make: &|setting| Box::new(warcip::Warcip::new(setting)),
             },
         ),
         RegistryEntry::new(
@@ -296,7 +319,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 2,
                 most_classes: 64,
                 from_birth: true,
-                make: |setting| Box::new(midas::Midas::new(setting)),
+                make: &|setting| Box::new(midas::Midas::new(setting)),
             },
         ),
         RegistryEntry::new(
@@ -309,7 +332,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 6,
                 most_classes: 6,
                 from_birth: false,
-                make: |_| Box::new(f2fs::F2fs),
+                make: &|_| Box::new(f2fs::F2fs),
             },
         ),
         RegistryEntry::new(
@@ -322,7 +345,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 2,
                 most_classes: 2,
                 from_birth: false,
-                make: |_| Box::new(age_sort::AgeSort),
+                make: &|_| Box::new(age_sort::AgeSort),
             },
         ),
         RegistryEntry::new(
@@ -335,7 +358,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 2,
                 most_classes: 2,
                 from_birth: false,
-                make: |_| Box::new(file_sort::FileSort),
+                make: &|_| Box::new(file_sort::FileSort),
             },
         ),
         RegistryEntry::new(
@@ -348,7 +371,7 @@ pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
                 classes: 1,
                 most_classes: 64,
                 from_birth: true,
-                make: |setting| Box::new(fk::Fk::new(setting)),
+                make: &|setting| Box::new(fk::Fk::new(setting)),
             },
         ),
     ],

@@ -52,14 +52,26 @@ pub trait TriggerPolicy {
     fn idle_ended(&mut self, _idle_ns: u64) {}
 }
 
+/// Makes a policy. It may hold what it needs for that.
+pub type Maker = &'static (dyn Fn() -> Box<dyn TriggerPolicy> + Send + Sync);
+
 /// What is known of a policy beside its name and its rule.
 pub struct TriggerSpec {
     /// The publication of the rule.
     pub source: &'static str,
-    make: fn() -> Box<dyn TriggerPolicy>,
+    make: Maker,
 }
 
 impl TriggerSpec {
+    /// A policy from outside, to be [added](Registry::add) to the [registry](REGISTRY). It is kept until the
+    /// program ends.
+    pub fn from_outside(
+        source: &str,
+        make: impl Fn() -> Box<dyn TriggerPolicy> + Send + Sync + 'static,
+    ) -> TriggerSpec {
+        TriggerSpec { source: String::from(source).leak(), make: Box::leak(Box::new(make)) }
+    }
+
     /// A new policy of this kind.
     pub fn make(&self) -> Box<dyn TriggerPolicy> {
         (self.make)()
@@ -81,7 +93,7 @@ pub static REGISTRY: Registry<TriggerSpec> = Registry::new(
             "after two seconds without user requests to the device",
             TriggerSpec {
                 source: "Blackwell, Harris and Seltzer, USENIX 1995",
-                make: || Box::new(idle::Idle),
+                make: &|| Box::new(idle::Idle),
             },
         ),
         RegistryEntry::new(
@@ -90,7 +102,7 @@ pub static REGISTRY: Registry<TriggerSpec> = Registry::new(
                    for a segment",
             TriggerSpec {
                 source: "ours, after Golding et al., \"Idleness is not sloth\", USENIX 1995",
-                make: || Box::new(adaptive::Adaptive::default()),
+                make: &|| Box::new(adaptive::Adaptive::default()),
             },
         ),
         RegistryEntry::new(
@@ -98,7 +110,7 @@ pub static REGISTRY: Registry<TriggerSpec> = Registry::new(
             "begins when few segments are clean, ends when twice as many are",
             TriggerSpec {
                 source: "Rosenblum and Ousterhout, SOSP 1991, section 3.4",
-                make: || Box::new(threshold::Threshold::default()),
+                make: &|| Box::new(threshold::Threshold::default()),
             },
         ),
         RegistryEntry::new(
@@ -106,7 +118,7 @@ pub static REGISTRY: Registry<TriggerSpec> = Registry::new(
             "only when writers cannot go on otherwise",
             TriggerSpec {
                 source: "the baseline of the other policies",
-                make: || Box::new(on_demand::OnDemand),
+                make: &|| Box::new(on_demand::OnDemand),
             },
         ),
     ],

@@ -63,14 +63,26 @@ pub trait VictimPolicy {
     }
 }
 
+/// Makes a policy for a setting. It may hold what it needs for that.
+pub type Maker = &'static (dyn Fn(&Setting) -> Box<dyn VictimPolicy> + Send + Sync);
+
 /// What is known of a policy beside its name and its rule.
 pub struct VictimSpec {
     /// The publication of the rule.
     pub source: &'static str,
-    make: fn(&Setting) -> Box<dyn VictimPolicy>,
+    make: Maker,
 }
 
 impl VictimSpec {
+    /// A policy from outside, to be [added](Registry::add) to the [registry](REGISTRY). It is kept until the
+    /// program ends.
+    pub fn from_outside(
+        source: &str,
+        make: impl Fn(&Setting) -> Box<dyn VictimPolicy> + Send + Sync + 'static,
+    ) -> VictimSpec {
+        VictimSpec { source: String::from(source).leak(), make: Box::leak(Box::new(make)) }
+    }
+
     /// A new policy of this kind.
     pub fn make(&self, setting: &Setting) -> Box<dyn VictimPolicy> {
         (self.make)(setting)
@@ -92,7 +104,7 @@ pub static REGISTRY: Registry<VictimSpec> = Registry::new(
             "least h*u / (g - u*ln(1/u)), h the measured death rate of its blocks",
             VictimSpec {
                 source: "ours; optimal stopping for memoryless blocks, see docs/cleaning.md",
-                make: |_| Box::new(twin::Twin::default()),
+                make: &|_| Box::new(twin::Twin::default()),
             },
         ),
         RegistryEntry::new(
@@ -100,7 +112,7 @@ pub static REGISTRY: Registry<VictimSpec> = Registry::new(
             "the most garbage",
             VictimSpec {
                 source: "Rosenblum and Ousterhout, SOSP 1991, section 3.5",
-                make: |_| Box::new(greedy::Greedy),
+                make: &|_| Box::new(greedy::Greedy),
             },
         ),
         RegistryEntry::new(
@@ -108,7 +120,7 @@ pub static REGISTRY: Registry<VictimSpec> = Registry::new(
             "most (1-u) * age / (1+u), age since the youngest block was written",
             VictimSpec {
                 source: "Rosenblum and Ousterhout, SOSP 1991, section 3.6",
-                make: |_| Box::new(cost_benefit::CostBenefit),
+                make: &|_| Box::new(cost_benefit::CostBenefit),
             },
         ),
         RegistryEntry::new(
@@ -116,7 +128,7 @@ pub static REGISTRY: Registry<VictimSpec> = Registry::new(
             "most (1-u)/u * sqrt(age), age since the segment was sealed",
             VictimSpec {
                 source: "Wang et al., SepBIT, FAST 2022: as in the published code",
-                make: |_| Box::new(cost_benefit::CostBenefitSqrt),
+                make: &|_| Box::new(cost_benefit::CostBenefitSqrt),
             },
         ),
         RegistryEntry::new(
@@ -124,7 +136,7 @@ pub static REGISTRY: Registry<VictimSpec> = Registry::new(
             "most (1-u) / (u * hotness), hotness = sum of write counts / sum of ages",
             VictimSpec {
                 source: "Min et al., SFS, FAST 2012, section 3.3",
-                make: |_| Box::new(cost_hotness::CostHotness),
+                make: &|_| Box::new(cost_hotness::CostHotness),
             },
         ),
         RegistryEntry::new(
@@ -132,7 +144,7 @@ pub static REGISTRY: Registry<VictimSpec> = Registry::new(
             "the most garbage among 10 drawn at random",
             VictimSpec {
                 source: "Van Houdt, SIGMETRICS 2013",
-                make: |setting| Box::new(d_choices::DChoices::new(setting)),
+                make: &|setting| Box::new(d_choices::DChoices::new(setting)),
             },
         ),
         RegistryEntry::new(
@@ -140,7 +152,7 @@ pub static REGISTRY: Registry<VictimSpec> = Registry::new(
             "the most garbage among the 90% that were sealed first",
             VictimSpec {
                 source: "Hu et al., SYSTOR 2009; window as in SepBIT's code",
-                make: |_| Box::new(windowed::Windowed::default()),
+                make: &|_| Box::new(windowed::Windowed::default()),
             },
         ),
         RegistryEntry::new(
@@ -148,7 +160,7 @@ pub static REGISTRY: Registry<VictimSpec> = Registry::new(
             "the most garbage in a random fifth of the candidates",
             VictimSpec {
                 source: "Li, Lee and Lui, SIGMETRICS 2013; share as in SepBIT's code",
-                make: |setting| Box::new(random_greedy::RandomGreedy::new(setting)),
+                make: &|setting| Box::new(random_greedy::RandomGreedy::new(setting)),
             },
         ),
         RegistryEntry::new(
@@ -156,13 +168,13 @@ pub static REGISTRY: Registry<VictimSpec> = Registry::new(
             "the one that was sealed first",
             VictimSpec {
                 source: "the circular log; FIFO in the literature on flash",
-                make: |_| Box::new(oldest::Oldest),
+                make: &|_| Box::new(oldest::Oldest),
             },
         ),
         RegistryEntry::new(
             "mdc",
             "least (u/g)^2 / (u * time since the last update but one): minimum declining cost",
-            VictimSpec { source: "Lomet and Luo, ICDE 2021", make: |_| Box::new(mdc::Mdc) },
+            VictimSpec { source: "Lomet and Luo, ICDE 2021", make: &|_| Box::new(mdc::Mdc) },
         ),
     ],
 );

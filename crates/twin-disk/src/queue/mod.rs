@@ -111,45 +111,45 @@ pub trait Scheduler {
     }
 }
 
-/// Makes an empty queue.
-pub type Maker = fn() -> Box<dyn Scheduler>;
+/// Makes an empty queue. It may hold what it needs for that.
+pub type Maker = &'static (dyn Fn() -> Box<dyn Scheduler> + Send + Sync);
 
 /// All schedulers; the first is the default of simulated disks.
 pub static REGISTRY: Registry<Maker> = Registry::new(
     "disk queue",
     &[
-        RegistryEntry::new("fcfs", "first come, first served", || Box::<fcfs::Fcfs>::default()),
+        RegistryEntry::new("fcfs", "first come, first served", &|| Box::<fcfs::Fcfs>::default()),
         RegistryEntry::new(
             "c-look",
             "upwards through the addresses, then back to the lowest",
-            || Box::<clook::CLook>::default(),
+            &|| Box::<clook::CLook>::default(),
         ),
-        RegistryEntry::new("look", "upwards, then downwards through the addresses", || {
+        RegistryEntry::new("look", "upwards, then downwards through the addresses", &|| {
             Box::<look::Look>::default()
         }),
-        RegistryEntry::new("scan", "as look, but the arm turns at the ends of the disk", || {
+        RegistryEntry::new("scan", "as look, but the arm turns at the ends of the disk", &|| {
             Box::<scan::Scan>::default()
         }),
         RegistryEntry::new(
             "c-scan",
             "as c-look, but the arm goes to the end of the disk and back to its start",
-            || Box::<cscan::CScan>::default(),
+            &|| Box::<cscan::CScan>::default(),
         ),
-        RegistryEntry::new("fscan", "as look, but a sweep serves only what waited for it", || {
+        RegistryEntry::new("fscan", "as look, but a sweep serves only what waited for it", &|| {
             Box::<fscan::FScan>::default()
         }),
         RegistryEntry::new(
             "scan-edf",
             "the earliest deadline first, those of one period in a sweep",
-            || Box::<scan_edf::ScanEdf>::default(),
+            &|| Box::<scan_edf::ScanEdf>::default(),
         ),
-        RegistryEntry::new("sstf", "the nearest address first; may starve", || {
+        RegistryEntry::new("sstf", "the nearest address first; may starve", &|| {
             Box::<sstf::Sstf>::default()
         }),
         RegistryEntry::new(
             "sptf",
             "the shortest positioning time first, as drives do; may starve",
-            || Box::<sptf::Sptf>::default(),
+            &|| Box::<sptf::Sptf>::default(),
         ),
     ],
 );

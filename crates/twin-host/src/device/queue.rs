@@ -13,7 +13,7 @@ use rustix::fs::{Stat, major, minor};
 use twin_disk::IoKind;
 use twin_disk::queue::{self, ByDistance, Maker, Scheduler, SchedulerInput, Waiting};
 use twin_rt::Time;
-use twin_settings::{Named, RegistryEntry, SettingsError, grammar};
+use twin_settings::{Named, RegistryEntry, SettingsError, grammar, outside};
 
 use super::Transfer;
 
@@ -62,8 +62,9 @@ impl QueueChoice {
             (AUTOMATIC | NONE, Some(_)) => {
                 Err(SettingsError::new(format!("{DEPTH} is for a queue that is named")))
             }
-            (name, depth) => match queue::REGISTRY.get(name) {
+            (name, depth) => match queue::REGISTRY.reach(name) {
                 Ok(entry) => Ok(QueueChoice::Sorted(entry, depth)),
+                Err(why) if outside::is_path(name) => Err(why),
                 Err(_) => {
                     let names = queue::REGISTRY.names().chain([AUTOMATIC, NONE]);
                     Err(SettingsError::unknown("disk queue", name, names))

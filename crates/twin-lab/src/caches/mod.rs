@@ -16,7 +16,7 @@ use std::sync::{Mutex, PoisonError};
 use serde::Serialize;
 use twin_cache::study::{self, Blocks, LruSizes, Objects, Observer, Weights};
 use twin_cache::{Capacity, Policy, Rules};
-use twin_settings::RegistryEntry;
+use twin_settings::{RegistryEntry, outside};
 use twin_sim::model;
 
 use device::{Device, Places};
@@ -132,7 +132,7 @@ impl Study<'_> {
     /// `progress` from any thread with the number of accesses that were made since the last call.
     ///
     /// # Errors
-    /// As [`check`](Self::check).
+    /// As [`check`](Self::check), and if a policy from outside failed.
     pub fn run(&self, threads: usize, progress: &(dyn Fn(u64) + Sync)) -> Result<Vec<Row>, String> {
         self.check()?;
         let jobs = self.jobs();
@@ -154,6 +154,9 @@ impl Study<'_> {
             }
             work();
         });
+        if let Some(words) = outside::fault() {
+            return Err(words);
+        }
         let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(found.into_iter().flatten().collect())
     }

@@ -70,8 +70,8 @@ impl Cuts {
         let rt = Rt::new(ClockOnly::default(), seed);
         let options = model::Options { size: Some(platter.size()), ..model::Options::default() };
         // Nobody looks at the times of a recovery: the last disk for tests takes none.
-        let mut models = model::REGISTRY.iter().filter(|entry| entry.kind == model::Kind::Test);
-        let model = models.next_back();
+        let models = model::REGISTRY.iter().filter(|entry| entry.kind == model::Kind::Test);
+        let model = models.last();
         let model = model.ok_or_else(|| model_error("there is no disk for tests"))?;
         let model = model.build(&options).map_err(model_error)?;
         let scheduler = queue::REGISTRY.first().make();

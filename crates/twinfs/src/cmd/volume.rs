@@ -15,6 +15,7 @@ use twin_lab::volume::{
     Input, Row, Study, every, full_table, gaps, list, markdown, read_trace, report, rivals, run_all,
 };
 use twin_mount::input::{Wanted, must_be};
+use twin_settings::outside;
 use twin_trace::Reading;
 
 use super::reading;
@@ -26,9 +27,9 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let placements: Vec<_> =
-        args.placement.iter().filter_map(|name| placement::REGISTRY.get(name).ok()).collect();
+        args.placement.iter().filter_map(|name| placement::REGISTRY.reach(name).ok()).collect();
     let victims: Vec<_> =
-        args.victim.iter().filter_map(|name| victim::REGISTRY.get(name).ok()).collect();
+        args.victim.iter().filter_map(|name| victim::REGISTRY.reach(name).ok()).collect();
     let (workloads, readings) = inputs(args)?;
     let study = Study {
         workloads,
@@ -57,6 +58,9 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
         run_all(&runs, threads, &|written| bar.inc(written), &|at, row| kept.add(at, Ended(row)));
     let seconds = clock();
     bar.finish();
+    if let Some(words) = outside::fault() {
+        return Err(words.into());
+    }
     // Whatever an interrupt has printed is printed.
     let Some(mut printer) = kept.end() else { return Ok(ExitCode::FAILURE) };
     let mut report = report(&rows);
