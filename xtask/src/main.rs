@@ -1,4 +1,4 @@
-//! The development tools of the project: `cargo xtask tidy`, `rooms`, `test`, `e2e`, `nightly`.
+//! The development tools of the project: `cargo xtask tidy`, `rooms`, `test`, `e2e`, `wheel`, `nightly`.
 //!
 //! They use no crate of the project, so that they build in seconds and can check a tree that does
 //! not build.
@@ -7,6 +7,7 @@ mod clock;
 mod e2e;
 mod nightly;
 mod processes;
+mod python;
 mod referee;
 mod rust;
 mod soak;
@@ -29,6 +30,7 @@ usage: cargo xtask COMMAND
   test [OPTIONS]            all that a change must pass: tidy, format, lints, docs, tests, end to end
   e2e [OPTIONS] [NAME...]   run the mounted program under real work; all scenarios or those named
   e2e --list                list the scenarios
+  wheel                     build the package for Python: target/wheels/*.whl
   nightly [PART [ARGUMENTS]]
                             what is too long for every change, or measures time: all or one part
 
@@ -49,6 +51,7 @@ enum Task {
     Test(e2e::Options),
     EndToEnd(e2e::Options),
     List,
+    Wheel,
     Nightly(nightly::Options),
 }
 
@@ -98,6 +101,10 @@ fn perform(task: Task) -> Result<Option<Totals>, String> {
         }
         Task::Test(options) => Ok(Some(suite::run(&root, &options))),
         Task::EndToEnd(options) => e2e::run(&root, &options).map(Some),
+        Task::Wheel => {
+            println!("{}", python::wheel(&root)?.display());
+            Ok(None)
+        }
         Task::Nightly(options) => nightly::run(&root, &options).map(Some),
         Task::List => {
             for scenario in e2e::SCENARIOS {
@@ -114,6 +121,7 @@ fn parse(words: &[String]) -> Result<Task, String> {
         ("tidy", []) => Ok(Task::Tidy { write: false }),
         ("tidy", [write]) if write == "--write" => Ok(Task::Tidy { write: true }),
         ("rooms", []) => Ok(Task::Rooms),
+        ("wheel", []) => Ok(Task::Wheel),
         ("e2e", [list]) if list == "--list" => Ok(Task::List),
         ("e2e", words) => e2e::parse(words, false).map(Task::EndToEnd),
         ("test", words) => {

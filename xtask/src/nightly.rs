@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::clock::Stopwatch;
 use crate::totals::Totals;
-use crate::{e2e, referee, soak, suite};
+use crate::{e2e, python, referee, soak, suite};
 
 /// One part of the night.
 pub(crate) struct Part {
@@ -61,6 +61,11 @@ pub(crate) const PARTS: &[Part] = &[
         name: "fuzz",
         about: "[--seconds N] [TARGET...]: every fuzz target once, a minute each by default",
         run: fuzz,
+    },
+    Part {
+        name: "python",
+        about: "the wheel for Python, installed into a fresh environment, with its tests, types and stubs",
+        run: |root, words| no_more(words).and_then(|()| python::night(root)),
     },
     Part {
         name: "validate",

@@ -17,6 +17,7 @@ use std::sync::Arc;
 use clap::Parser;
 use twin_cli::{Call, Failure, carry_out, usage};
 use twin_host::Interrupts;
+use twin_trace::Source;
 
 /// Carries out the command line of this process.
 pub fn main() -> ExitCode {
@@ -54,4 +55,18 @@ fn carried_out(cli: cli::Cli) -> ExitCode {
         false => Interrupts::listen(),
     };
     carry_out(interrupts, |interrupts| cmd::run(cli.command, interrupts))
+}
+
+/// The operations of a workload as the command line names it: a trace in any format that is read, or otherwise the
+/// text of a generator or the description of a workload.
+///
+/// # Errors
+/// As the command line would say them.
+pub fn operations(
+    workload: &str,
+    format: Option<&str>,
+    seed: u64,
+) -> Result<Box<dyn Source>, Failure> {
+    let workload = cmd::named_workload(workload, format, seed)?;
+    workload.start().map_err(|error| Failure { why: error.to_string(), status: 1 })
 }

@@ -41,6 +41,8 @@ mod validate;
 mod volume;
 mod workload;
 
+pub(crate) use workload::named as named_workload;
+
 use twin_cli::progress::Progress;
 use twin_cli::{Call, Outcome};
 use twin_host::Interrupts;

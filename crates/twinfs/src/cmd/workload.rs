@@ -106,6 +106,17 @@ pub(super) fn of_file(path: &Path, format: Option<&str>) -> Result<Workload, Fai
     })
 }
 
+/// The workload that a text names: a file that is there is a trace, unless it describes a workload.
+///
+/// # Errors
+/// As [`of_file`].
+pub(crate) fn named(text: &str, format: Option<&str>, seed: u64) -> Result<Workload, Failure> {
+    match format.is_some() || (Path::new(text).is_file() && !text.ends_with(".toml")) {
+        true => of_file(Path::new(text), format),
+        false => generated(text, seed),
+    }
+}
+
 /// The workload of a generator, or of a file that describes one.
 pub(super) fn generated(text: &str, seed: u64) -> Result<Workload, Failure> {
     match text.ends_with(".toml") {

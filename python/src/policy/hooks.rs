@@ -1,0 +1,126 @@
+//! Calls of hooks, and what becomes of their exceptions.
+
+use std::cell::Cell;
+use std::sync::{Mutex, PoisonError};
+
+use pyo3::call::PyCallArgs;
+use pyo3::exceptions::PyValueError;
+use pyo3::prelude::*;
+use twin_settings::outside::report_fault;
+
+/// The first exception of a hook, for the call whose command fails with it.
+static EXCEPTION: Mutex<Option<PyErr>> = Mutex::new(None);
+
+fn exception() -> std::sync::MutexGuard<'static, Option<PyErr>> {
+    EXCEPTION.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The exception of a hook since this was asked last.
+pub(crate) fn take_exception() -> Option<PyErr> {
+    exception().take()
+}
+
+/// An object with hooks.
+pub(super) struct Hooks {
+    policy: String,
+    object: Option<Py<PyAny>>,
+    has_failed: Cell<bool>,
+}
+
+/// One of its hooks; none if the class does not have it.
+pub(super) struct Hook(Option<Py<PyAny>>);
+
+impl Hooks {
+    /// A new object of a class, made with these arguments.
+    pub(super) fn make<'py>(
+        policy: &str,
+        class: &Py<PyAny>,
+        py: Python<'py>,
+        arguments: impl PyCallArgs<'py>,
+    ) -> Hooks {
+        let hooks = Hooks { policy: policy.into(), object: None, has_failed: Cell::new(false) };
+        match class.bind(py).call1(arguments) {
+            Ok(object) => Hooks { object: Some(object.unbind()), ..hooks },
+            Err(error) => {
+                hooks.fail(py, error);
+                hooks
+            }
+        }
+    }
+
+    /// A hook of the object.
+    pub(super) fn hook(&self, py: Python<'_>, name: &str) -> Hook {
+        let object = self.object.as_ref().map(|object| object.bind(py));
+        Hook(object.and_then(|object| object.getattr(name).ok()).map(Bound::unbind))
+    }
+
+    /// A hook that it must have.
+    pub(super) fn needed(&self, py: Python<'_>, name: &str) -> Hook {
+        let hook = self.hook(py, name);
+        if hook.0.is_none() && self.object.is_some() {
+            self.fail(py, PyValueError::new_err(format!("the class has no method {name}()")));
+        }
+        hook
+    }
+
+    /// True once a hook has failed: none is called any more.
+    pub(super) fn has_failed(&self) -> bool {
+        self.has_failed.get()
+    }
+
+    /// Notes that a hook failed.
+    pub(super) fn fail(&self, py: Python<'_>, error: PyErr) {
+        if !self.has_failed.replace(true)
+            && report_fault(&format!("policy {}: {}", self.policy, error.value(py)))
+        {
+            *exception() = Some(error);
+        }
+    }
+
+    /// Notes that an answer makes no sense.
+    pub(super) fn nonsense(&self, py: Python<'_>, why: String) {
+        self.fail(py, PyValueError::new_err(format!("policy {}: {why}", self.policy)));
+    }
+
+    /// Calls a hook; `None` if there is none, or it failed.
+    pub(super) fn call<'py>(
+        &self,
+        py: Python<'py>,
+        hook: &Hook,
+        arguments: impl PyCallArgs<'py>,
+    ) -> Option<Bound<'py, PyAny>> {
+        let method = hook.0.as_ref().filter(|_| !self.has_failed())?;
+        match method.bind(py).call1(arguments) {
+            Ok(answer) => Some(answer),
+            Err(error) => {
+                self.fail(py, error);
+                None
+            }
+        }
+    }
+
+    /// The value of an answer, which is of this type, or `None` if the answer is None.
+    pub(super) fn value<'py, T: FromPyObjectOwned<'py>>(
+        &self,
+        answer: Bound<'py, PyAny>,
+        what: &str,
+    ) -> Option<T> {
+        if answer.is_none() {
+            return None;
+        }
+        match answer.extract::<T>() {
+            Ok(value) => Some(value),
+            Err(_) => {
+                self.nonsense(answer.py(), format!("{what}() returned {answer}"));
+                None
+            }
+        }
+    }
+}
+
+impl Hook {
+    /// Whether the class has it.
+    pub(super) fn is_there(&self) -> bool {
+        self.0.is_some()
+    }
+}
