@@ -15,13 +15,22 @@ use std::process::ExitCode;
 use clap::Parser;
 use twin_cli::carry_out;
 use twin_host::Interrupts;
+use twin_settings::outside;
 
 /// Carries out the command line of this process.
 pub fn main() -> ExitCode {
+    twin_host::load_policies();
     let command = cli::Cli::parse().command;
     let interrupts = match cmd::serves(&command) {
         true => Ok(Interrupts::default()),
         false => Interrupts::listen(),
     };
-    carry_out(interrupts, |interrupts| cmd::run(command, interrupts))
+    carry_out(interrupts, |interrupts| {
+        let outcome = cmd::run(command, interrupts);
+        // A policy from outside that failed makes void whatever was found with it.
+        match outside::fault() {
+            Some(words) if outcome.is_ok() => Err(words.into()),
+            _ => outcome,
+        }
+    })
 }
