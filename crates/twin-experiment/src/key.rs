@@ -8,6 +8,7 @@ use std::fmt;
 
 use sha2::{Digest, Sha256};
 use twin_lab::Config;
+use twin_settings::outside;
 use twin_trace::replay::Pace;
 
 /// The version of the form of keys and rows. It changes when either does.
@@ -38,7 +39,11 @@ impl Key {
         add(&format!("{pace:?}"));
         for (name, value) in config.resolved() {
             add(name);
-            add(&value);
+            // Of a module its content counts, wherever it lies.
+            match outside::loaded(&value) {
+                Ok(Some(module)) => add(&format!("module {}", module.digest)),
+                _ => add(&value),
+            }
         }
         add(&format!("{:?}", config.machine));
         add(&seed.to_string());

@@ -22,6 +22,7 @@ use twin_rt::{Driver, Nanos, Rt, Time};
 use crate::clock::{self, Clock};
 use crate::device::{Ending, Finished, Transfer, WaitingName};
 use crate::guard::{Guard, Pulse};
+use crate::modules;
 use crate::slab::Slab;
 use crate::wait::{Engine, Timeout, Wake};
 use crate::words::Words;
@@ -206,6 +207,7 @@ impl Host {
     /// Starts a thread that ends the process if this thread computes for too long without an end.
     /// It runs until the guard is dropped.
     pub fn guard(&self, words: &Words) -> io::Result<Guard> {
+        modules::say_to(words);
         Guard::start(Arc::clone(&self.core.pulse), words)
     }
 

@@ -410,25 +410,6 @@ mod tests {
     }
 
     #[test]
-    fn a_name_is_added_once_although_many_add_it_at_the_same_time() {
-        static RACES: Registry<u32> =
-            Registry::new("race", &[RegistryEntry::new("start", "the first", 0)]);
-        let won = std::sync::atomic::AtomicU32::new(0);
-        std::thread::scope(|scope| {
-            for runner in 0..8 {
-                let won = &won;
-                scope.spawn(move || {
-                    for race in 0..50 {
-                        let added = RACES.add(&format!("race-{race}"), "", runner).is_ok();
-                        won.fetch_add(added.into(), std::sync::atomic::Ordering::Relaxed);
-                    }
-                });
-            }
-        });
-        assert_eq!((won.into_inner(), RACES.len()), (50, 51));
-    }
-
-    #[test]
     fn a_name_that_could_not_be_written_in_settings_is_not_added() {
         for name in ["", "two words", "a,b", "a=b", "a:b", "a(b)", "-x", "tab\t", "\"a\""] {
             let error = DIALS.add(name, "", &|| 1).unwrap_err().to_string();

@@ -21,6 +21,7 @@ mod groups;
 mod manual;
 mod measure;
 mod mount;
+mod new_policy;
 mod observe;
 mod serve;
 
@@ -33,6 +34,7 @@ pub(crate) use gather::Gather;
 pub(crate) use manual::{Completions, Man};
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use mount::{Mount, MountChoice, Umount};
+pub(crate) use new_policy::NewPolicy;
 pub(crate) use observe::{Observe, ObserveMount};
 pub(crate) use serve::{Beside, Serve};
 pub(crate) use twin_cli::{Format, Output, Reproduce};
@@ -85,6 +87,7 @@ pub(crate) enum Command {
     Validate(Validate),
     Presets(Presets),
     Reproduce(Reproduce),
+    NewPolicy(NewPolicy),
     Layout(Layout),
     Snapshot(Snapshot),
     Fork(Fork),

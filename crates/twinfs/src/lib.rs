@@ -15,12 +15,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use twin_cli::{Call, Failure, carry_out, usage};
+use twin_cli::{Call, Failure, Outcome, carry_out, usage};
 use twin_host::Interrupts;
+use twin_settings::outside;
 use twin_trace::Source;
 
 /// Carries out the command line of this process.
 pub fn main() -> ExitCode {
+    twin_host::load_policies();
     carried_out(cli::Cli::parse())
 }
 
@@ -30,13 +32,19 @@ pub fn main() -> ExitCode {
 /// As the command line would say them. Commands that become another program or serve until a signal comes are
 /// refused: they need a process of their own.
 pub fn call(call: &Arc<Call>) -> Result<ExitCode, Failure> {
+    twin_host::load_policies();
     let words = std::iter::once("twinfs".to_owned()).chain(call.arguments.iter().cloned());
     let parsed = cli::Cli::try_parse_from(words);
     call.carry_out(|interrupts| match parsed {
         Ok(cli::Cli { command }) if cmd::serves(&command) => {
             Err(usage("this command needs a process of its own: start the program `twinfs`"))
         }
-        Ok(cli::Cli { command }) => cmd::run(command, interrupts),
+        Ok(cli::Cli { command }) => {
+            let outcome = sound(cmd::run(command, interrupts));
+            // One that failed is no fault of the next call.
+            outside::forget_fault();
+            outcome
+        }
         Err(error) => Err(Failure {
             why: error.to_string(),
             status: u8::try_from(error.exit_code()).unwrap_or(1),
@@ -46,6 +54,7 @@ pub fn call(call: &Arc<Call>) -> Result<ExitCode, Failure> {
 
 /// Carries out a command line, `words` with the name of the program first, as [`main`] does that of this process.
 pub fn main_with(words: Vec<String>) -> ExitCode {
+    twin_host::load_policies();
     carried_out(cli::Cli::parse_from(words))
 }
 
@@ -54,7 +63,15 @@ fn carried_out(cli: cli::Cli) -> ExitCode {
         true => Ok(Interrupts::default()),
         false => Interrupts::listen(),
     };
-    carry_out(interrupts, |interrupts| cmd::run(cli.command, interrupts))
+    carry_out(interrupts, |interrupts| sound(cmd::run(cli.command, interrupts)))
+}
+
+/// The outcome, unless a policy from outside failed: that makes void whatever was found with it.
+fn sound(outcome: Outcome) -> Outcome {
+    match outside::fault() {
+        Some(words) if outcome.is_ok() => Err(words.into()),
+        _ => outcome,
+    }
 }
 
 /// The operations of a workload as the command line names it: a trace in any format that is read, or otherwise the

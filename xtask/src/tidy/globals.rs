@@ -26,6 +26,10 @@ const EXCEPTIONS: &[(&str, &str)] = &[
         "libraries that are loaded, as they are: in the process as a whole, and for ever",
     ),
     (
+        "crates/twin-host/src/modules/fault.rs",
+        "where a daemon says that a policy failed: decides nothing",
+    ),
+    (
         "crates/twin-policy/src/twinfs/mod.rs",
         "the words of a panic, in a module: told on the thread where it was, at once",
     ),

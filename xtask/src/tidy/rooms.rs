@@ -31,6 +31,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "twin-disk",
             "twin-settings",
             "twin-rt",
+            "twin-policy",
         ],
     ),
 ];

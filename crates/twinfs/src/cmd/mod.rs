@@ -20,6 +20,7 @@ mod machine_file;
 mod manual;
 mod mkfs;
 mod mount;
+mod new_policy;
 mod on;
 mod peers;
 mod presets;
@@ -93,6 +94,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Bench(args) => bench::run(&args, interrupts),
         Command::Presets(args) => presets::run(&args, interrupts),
         Command::Reproduce(args) => reproduce::run(&args),
+        Command::NewPolicy(args) => new_policy::run(&args),
         Command::Validate(args) => validate::run(&args, interrupts),
         Command::Layout(args) => layout::run(&args, interrupts),
         Command::Snapshot(args) => snapshot::run(&args, interrupts),
