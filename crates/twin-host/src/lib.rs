@@ -74,7 +74,7 @@ pub use host::{FlightLog, Host, HostDriver, HostOptions, Source, Watch};
 pub use interrupts::{Interrupts, Undoing, on_interrupt};
 pub use limits::{file_size_limit, take_limits};
 pub use memory::keep_freed_buffers;
-pub use new_files::{NewFile, Page};
+pub use new_files::{FileKind, NewFile, Page};
 pub use notes::note_line;
 pub use offload::{WorkPanicked, offload};
 pub use places::{Relation, absolute, relation};

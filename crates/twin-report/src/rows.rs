@@ -18,9 +18,16 @@ pub(crate) fn json_lines(rows: &[Value]) -> String {
     rows.iter().map(|row| format!("{row}\n")).collect()
 }
 
-/// The rows as comma-separated values, with the line of names if `named`; output that goes on has it
-/// once.
-pub fn csv(rows: &[Value], named: bool) -> String {
+/// Rows with the members of inner objects beside their own.
+pub(crate) struct Flat {
+    /// The names of all members, in the order in which they first appear.
+    pub(crate) names: Vec<String>,
+    /// The members of each row.
+    pub(crate) rows: Vec<Vec<(String, Value)>>,
+}
+
+/// Rows as those of a table.
+pub(crate) fn flat(rows: &[Value]) -> Flat {
     let mut names: Vec<String> = Vec::new();
     let mut flat = Vec::with_capacity(rows.len());
     for row in rows {
@@ -33,15 +40,18 @@ pub fn csv(rows: &[Value], named: bool) -> String {
         }
         flat.push(cells);
     }
-    // Memory takes all that is written to it.
-    records(&names, &flat, named).unwrap_or_default()
+    Flat { names, rows: flat }
 }
 
-fn records(
-    names: &[String],
-    rows: &[Vec<(String, String)>],
-    named: bool,
-) -> Result<String, csv::Error> {
+/// The rows as comma-separated values, with the line of names if `named`; output that goes on has it
+/// once.
+pub fn csv(rows: &[Value], named: bool) -> String {
+    // Memory takes all that is written to it.
+    records(&flat(rows), named).unwrap_or_default()
+}
+
+fn records(flat: &Flat, named: bool) -> Result<String, csv::Error> {
+    let Flat { names, rows } = flat;
     if names.is_empty() {
         return Ok(String::new());
     }
@@ -50,15 +60,27 @@ fn records(
         writer.write_record(names)?;
     }
     for row in rows {
-        let cell = |name| row.iter().find(|(own, _)| own == name).map_or("", |(_, cell)| cell);
+        let cell = |name| {
+            let found = row.iter().find(|(own, _)| own == name);
+            found.map_or(String::new(), |(_, value)| text_of(value))
+        };
         writer.write_record(names.iter().map(cell))?;
     }
     let bytes = writer.into_inner().map_err(|error| error.into_error())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
+/// A single value as text; nothing for none.
+pub(crate) fn text_of(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
+}
+
 /// Adds the cells of a value that is called `name`.
-fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, String)>) {
+fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, Value)>) {
     let inner = |member: &str| match name.is_empty() {
         true => column(member),
         false => format!("{name}_{}", column(member)),
@@ -70,13 +92,11 @@ fn flatten(name: &str, value: &Value, cells: &mut Vec<(String, String)>) {
         Value::Array(items) => {
             for item in items {
                 if let Some((member, number)) = named_number(item) {
-                    cells.push((inner(member), number.to_string()));
+                    cells.push((inner(member), number.clone()));
                 }
             }
         }
-        Value::Null => cells.push((name.to_owned(), String::new())),
-        Value::String(text) => cells.push((name.to_owned(), text.clone())),
-        Value::Bool(_) | Value::Number(_) => cells.push((name.to_owned(), value.to_string())),
+        single => cells.push((name.to_owned(), single.clone())),
     }
 }
 
