@@ -109,7 +109,12 @@ impl Advice {
     /// The one that was set against the default: the best, or the next if the best failed. `None` if the default is
     /// the best.
     pub fn challenger(&self) -> Option<&Finalist> {
-        challenger(&self.finalists).map(|at| &self.finalists[at])
+        self.challenger_at().map(|at| &self.finalists[at])
+    }
+
+    /// Its number.
+    pub(crate) fn challenger_at(&self) -> Option<usize> {
+        challenger(&self.finalists)
     }
 
     /// The factor below which nothing is ranked.

@@ -85,7 +85,8 @@ impl Advice {
             Said::Keep => self.default(),
         };
         if let Some(finalist) = shown {
-            report.add(Part::Lines(lines(finalist).join("\n")));
+            let [mkfs, mount] = lines(finalist);
+            report.add(Part::Lines(format!("{mkfs}\nmkdir -p {DIR} && {mount}")));
         }
         report.add(self.table(confirmation));
         report.add(self.search_in_words());
@@ -110,22 +111,16 @@ impl Advice {
         self.finalists.iter().all(|one| one.judged.is_ok())
     }
 
+    /// What mounts say, and where they say nothing, simulation.
     fn said(&self, confirmation: &Confirmation) -> Said<'_> {
-        let Some(at) = self.set else { return Said::Keep };
-        match self.refuted(at, confirmation) {
-            true => Said::Keep,
-            false => Said::Set(&self.finalists[at]),
-        }
-    }
-
-    /// True if mounts do not show that this finalist is better than the default.
-    fn refuted(&self, at: usize, confirmation: &Confirmation) -> bool {
-        match self.on_mounts(at, confirmation) {
+        let Some(at) = self.challenger_at() else { return Said::Keep };
+        let is_better = match self.on_mounts(at, confirmation) {
             Some((own, usual)) => {
-                usual.median <= own.median * (1.0 + NOISE) || !differ(&own.values, &usual.values)
+                usual.median > own.median * (1.0 + NOISE) && differ(&own.values, &usual.values)
             }
-            None => false,
-        }
+            None => self.set == Some(at),
+        };
+        if is_better { Said::Set(&self.finalists[at]) } else { Said::Keep }
     }
 
     /// The values of a finalist and of the default on mounts.
@@ -205,7 +200,7 @@ impl Advice {
             ),
             None => "Counts are simulated without such an error as times have".into(),
         };
-        let at = self.finalists.iter().position(|one| one.text == best.text).unwrap_or(0);
+        let at = self.challenger_at().unwrap_or(0);
         let shown = match (self.on_mounts(at, confirmation), confirmation) {
             (Some((own, usual)), _) => format!(
                 "on mounts it had {}, and the default {}, {:.2} times as much",
@@ -263,16 +258,22 @@ impl Advice {
         let name = default.map_or("", |default| &default.text);
         let all = self.configurations.saturating_sub(1);
         let Some(best) = self.challenger() else {
-            return format!(
-                "Keep the default, {name}: none of {all} other configurations was better in the search by {}.",
-                self.measure.name
-            );
+            let others = match all {
+                1 => "the only other configuration was not".to_owned(),
+                all => format!("none of {all} other configurations was"),
+            };
+            let by = self.measure.name;
+            return format!("Keep the default, {name}: {others} better in the search by {by}.");
         };
-        let at = self.finalists.iter().position(|one| one.text == best.text).unwrap_or(0);
-        if let (Some(_), Some((own, usual))) = (self.set, self.on_mounts(at, confirmation)) {
+        let at = self.challenger_at().unwrap_or(0);
+        if let Some((own, usual)) = self.on_mounts(at, confirmation) {
+            let why = match usual.median > own.median {
+                true => "which chance or noise explains",
+                false => "which is not more",
+            };
             return format!(
-                "Keep the default, {name}: simulated, {} was the best of {all} others, but on mounts it had {}, \
-                 and the default {}, which is not more.",
+                "Keep the default, {name}: {}, the best of {all} others in simulation, had {} on mounts, and the \
+                 default {}, {why}.",
                 best.text,
                 self.text(own),
                 self.text(usual)
@@ -351,7 +352,7 @@ impl Advice {
             if self.fixed.is_empty() { "none" } else { &self.fixed }
         );
         if let Some((best, searched, found)) =
-            self.finalists.first().and_then(|one| Some((one, one.searched?, one.median()?)))
+            self.challenger().and_then(|one| Some((one, one.searched?, one.median()?)))
         {
             words += &format!(
                 " The best of many is partly the luckiest: {} had {} in the search, and has {} on {}.",
@@ -513,4 +514,137 @@ pub fn partial_report<'a>(
         })
     }));
     report
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twin_lab::{Commands, Config, MEASURES, Trust};
+    use twin_report::Form;
+
+    fn finalist(role: Role, text: &str, values: &[f64]) -> Finalist {
+        let config = Config::parse(text).unwrap();
+        let settings = text.split_once(':').map_or("", |(_, settings)| settings);
+        let settings = twin_settings::grammar::settings(settings).unwrap();
+        Finalist {
+            role,
+            text: text.into(),
+            commands: Commands::of(config.layout, &settings).unwrap(),
+            config,
+            mounted: text.into(),
+            searched: Some(values[0] * 0.9),
+            judged: Ok(Spread::of("finish", values.to_vec())),
+            written_bytes: 1e6,
+        }
+    }
+
+    const BEST: &str = "lfs:cache=64M,flush=delayed,flush-age=10s,mount-flush=yes";
+
+    /// The best with these values, and a default with four seconds.
+    fn advice(best: &[f64], is_set: bool) -> Advice {
+        let finalists = vec![
+            finalist(Role::Best, BEST, best),
+            finalist(Role::Default, "lfs:cache=256M", &[4.0, 4.1, 4.2]),
+        ];
+        Advice {
+            name: "a load".into(),
+            measure: MEASURES.first(),
+            trust: Trust::of(finalists.iter().map(|one| &one.config)),
+            finalists,
+            set: is_set.then_some(0),
+            others: vec![("ffs".into(), 5.0)],
+            judged_on: "3 seeds that the search did not use".into(),
+            runs: 60,
+            configurations: 24,
+            space: 9e7,
+            fixed: String::new(),
+            failures: vec![("lfs:segment=4M".into(), "too large".into())],
+            left_out: Vec::new(),
+            details: json!({}),
+        }
+    }
+
+    fn missing() -> Confirmation {
+        Confirmation::Missing("only root can".into())
+    }
+
+    fn measured(best: &[f64], usual: &[f64]) -> Confirmation {
+        let of = |values: &[f64]| Mounted(Ok(Spread::of("finish", values.to_vec())));
+        Confirmation::Measured { mounts: vec![of(best), of(usual)], words: "Measured.".into() }
+    }
+
+    fn verdict(advice: &Advice, confirmation: &Confirmation) -> String {
+        let whole = advice.report(confirmation).write(Form::Json);
+        let whole: Value = serde_json::from_str(&whole).unwrap();
+        whole["verdict"].as_str().unwrap().into()
+    }
+
+    #[test]
+    fn what_to_set_is_said_with_its_worth_its_error_and_its_price() {
+        let verdict = verdict(&advice(&[2.0, 2.05, 2.1], true), &missing());
+        let lines: Vec<&str> = verdict.lines().collect();
+        assert_eq!(lines.len(), 3, "{verdict}");
+        assert!(lines[0].starts_with(&format!("Set {BEST}: by finish it has 2.05 s")), "{verdict}");
+        assert!(lines[0].contains("2.00 times as much, on 3 seeds"), "{verdict}");
+        assert!(lines[1].contains("expect 1.54 to 2.60 times"), "{verdict}");
+        assert!(lines[1].ends_with("not confirmed on mounts: only root can."), "{verdict}");
+        assert!(lines[2].contains("policy delayed, with flush-age=10 s,"), "{verdict}");
+        assert!(!lines[2].contains("memory"), "a smaller cache is no price: {verdict}");
+    }
+
+    #[test]
+    fn within_the_error_of_simulation_the_default_is_kept() {
+        let verdict = verdict(&advice(&[3.5, 3.6, 3.7], false), &missing());
+        assert!(
+            verdict.starts_with("Keep the default, lfs:cache=256M: by finish it has"),
+            "{verdict}"
+        );
+        assert!(verdict.contains("within the factor of 1.30"), "{verdict}");
+    }
+
+    #[test]
+    fn mounts_have_the_last_word() {
+        let (slow, fast) = (advice(&[3.5, 3.6, 3.7], false), advice(&[2.0, 2.05, 2.1], true));
+        let refuted = verdict(&fast, &measured(&[5.0, 5.1], &[4.0, 4.1]));
+        assert!(
+            refuted.starts_with("Keep the default") && refuted.contains("not more"),
+            "{refuted}"
+        );
+        let by_chance = verdict(&fast, &measured(&[3.0, 4.0], &[3.5, 4.2]));
+        assert!(by_chance.contains("which chance or noise explains"), "{by_chance}");
+        let found = verdict(&slow, &measured(&[2.0, 2.1], &[4.0, 4.1]));
+        assert!(found.starts_with("Set ") && found.contains("on mounts it had 2.05 s"), "{found}");
+    }
+
+    #[test]
+    fn the_commands_are_whole_and_failures_are_said() {
+        let report = advice(&[2.0, 2.05, 2.1], true).report(&missing());
+        let text = report.write(Form::Terminal(None));
+        assert!(text.contains("twinfs mkfs --layout lfs --size 4G disk.img\n"), "{text}");
+        let mount =
+            "mkdir -p mnt && twinfs mount --cache 64M --flush delayed:flush-age=10s disk.img mnt";
+        assert!(text.contains(mount), "{text}");
+        assert!(
+            text.contains("1 of 24 configurations failed: lfs:segment=4M (too large)."),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn an_interrupted_search_says_what_it_has_and_advises_nothing() {
+        let run = |round, config: &str, value| Tried {
+            config: config.into(),
+            round,
+            value: Some(value),
+            written_bytes: 1,
+        };
+        let tried = [run(0, "a", 1.0), run(1, "b", 5.0), run(1, "c", 4.0)];
+        let report = partial_report("a load", MEASURES.first(), tried.iter());
+        let text = report.write(Form::Terminal(None));
+        assert!(
+            text.starts_with("After 3 runs the best in round 2 is c, with 4.00 s by finish;"),
+            "{text}"
+        );
+        assert!(!report.write(Form::Csv).contains("true"));
+    }
 }

@@ -11,7 +11,7 @@ use serde_json::Value;
 const SYNCS: [&str; 9] = [
     "advise",
     "-w",
-    "mail:messages=40",
+    "mail:messages=15",
     "--with",
     "size=64M,cache=2M",
     "--budget",
@@ -84,7 +84,9 @@ fn a_planted_configuration_is_found_and_its_price_is_said() {
         "--pace",
         "recorded",
         "--budget",
-        "120",
+        "60",
+        "--without",
+        "replacement,victim,placement",
         "--no-confirm",
         "--json",
     ];
@@ -98,7 +100,7 @@ fn a_planted_configuration_is_found_and_its_price_is_said() {
     assert!(best["mount"].as_str().unwrap().contains("--flush "), "{best}");
 }
 
-/// A file of 256 KiB that is overwritten for two minutes.
+/// A file of 256 KiB that is overwritten for forty seconds.
 const OVERWRITTEN: &str = include_str!("data/overwritten.toml");
 
 #[test]
@@ -158,27 +160,12 @@ fn as_root_the_three_are_mounted_and_mounts_have_the_last_word() {
         println!("skipped: mounts need root, /dev/fuse and a loop device");
         return;
     }
-    let args = [
-        "advise",
-        "-w",
-        "mail:messages=20",
-        "--with",
-        "size=64M",
-        "--budget",
-        "60",
-        "--runs",
-        "2",
-        "--json",
-    ];
-    let answer = answer(&args);
-    let not = &answer["details"]["not_confirmed"];
-    if not == "the default is the best already" {
-        return;
-    }
-    assert!(not.is_null(), "{not}");
+    let args: Vec<&str> = SYNCS.iter().copied().filter(|word| *word != "--no-confirm").collect();
+    let answer = answer(&[&args[..], &["--runs", "2"]].concat());
+    assert!(answer["details"]["not_confirmed"].is_null(), "{answer}");
     for row in answer["rows"].as_array().unwrap() {
         assert!(row["mounted"].as_f64().unwrap() > 0.0, "{row}");
     }
     let verdict = answer["verdict"].as_str().unwrap();
-    assert!(verdict.contains("on mounts it had") || verdict.starts_with("Keep"), "{verdict}");
+    assert!(verdict.contains("on mounts"), "{verdict}");
 }
