@@ -42,9 +42,12 @@ impl Place {
         let mut all = all.into_iter();
         while let Some(word) = all.next() {
             match word.as_str() {
-                "--format" | "--html" => drop(all.next()),
+                "--format" | "--html" | "--parquet" => drop(all.next()),
                 "--resume" | "--json" => {}
-                shown if shown.starts_with("--format=") || shown.starts_with("--html=") => {}
+                shown
+                    if ["--format=", "--html=", "--parquet="]
+                        .iter()
+                        .any(|option| shown.starts_with(option)) => {}
                 _ => words.push(word),
             }
         }

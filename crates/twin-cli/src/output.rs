@@ -39,6 +39,9 @@ pub struct Output {
     /// Also write a self-contained HTML page, which needs no network and no script.
     #[arg(help_heading = "Results", long, value_name = "FILE")]
     pub html: Option<PathBuf>,
+    /// Also write the rows to this file as Parquet, with the columns of CSV and their types.
+    #[arg(help_heading = "Results", long, value_name = "FILE")]
+    pub parquet: Option<PathBuf>,
 }
 
 impl Output {

@@ -193,6 +193,12 @@ impl DeclaredConfig for FfsConfig {
         ordering.map_or("writes blocks to their own places", |ordering| ordering.writes)
     }
 
+    fn risk(&self) -> Option<&'static str> {
+        let ordering =
+            ordering::REGISTRY.get(&self.mkfs.ordering).ok().and_then(|known| known.risk);
+        ordering.or_else(|| self.ffs.lazy_fsync.then_some("data that was synced"))
+    }
+
     fn complete(&mut self, asked: &dyn Fn(&str) -> bool) {
         if !asked("frag") {
             self.mkfs.frag_size = Geometry::fragment_for(self.mkfs.block_size, self.mkfs.frag_size);

@@ -200,6 +200,10 @@ pub trait LayoutConfig: Send + Sync {
     /// How a volume with these settings writes, in words that complete "it".
     fn writes(&self) -> &'static str;
 
+    /// What a crash may take of a volume with these settings although it was synced, in words that complete "a crash
+    /// may lose"; `None` if nothing.
+    fn risk(&self) -> Option<&'static str>;
+
     /// Called after the last [`set`](Self::set): computes the settings that depend on others,
     /// except those that the user set by name, for which `asked` returns true.
     fn complete(&mut self, asked: &dyn Fn(&str) -> bool);
@@ -255,6 +259,11 @@ pub trait DeclaredConfig: Clone + Default + Send + Sync + 'static {
         "writes blocks to their own places"
     }
 
+    /// See [`LayoutConfig::risk`].
+    fn risk(&self) -> Option<&'static str> {
+        None
+    }
+
     /// See [`LayoutConfig::mkfs`].
     fn mkfs(
         &self,
@@ -302,6 +311,10 @@ impl<T: DeclaredConfig> LayoutConfig for T {
 
     fn writes(&self) -> &'static str {
         DeclaredConfig::writes(self)
+    }
+
+    fn risk(&self) -> Option<&'static str> {
+        DeclaredConfig::risk(self)
     }
 
     fn mkfs<'a>(

@@ -73,6 +73,13 @@ impl Settings {
         Settings { drop_behind: true, durable_within_ns: Some(MOUNT_DURABLE_WITHIN_NS), ..self }
     }
 
+    /// These settings of a mount whose flush policy alone decides when data becomes durable that no client has
+    /// asked for.
+    #[must_use]
+    pub fn flushed_by_policy(self) -> Settings {
+        Settings { durable_within_ns: None, durable_flush: true, ..self }
+    }
+
     /// These settings behind a server of a network: as on a mount, but no cache is above this one.
     #[must_use]
     pub fn served(self) -> Settings {

@@ -77,7 +77,7 @@ pub use interrupts::{Interrupts, Undoing, on_interrupt};
 pub use limits::{file_size_limit, take_limits};
 pub use memory::keep_freed_buffers;
 pub use modules::load_policies;
-pub use new_files::{NewFile, Page};
+pub use new_files::{FileKind, NewFile, Page};
 pub use notes::{Hearer, heard, note_line};
 pub use offload::{WorkPanicked, offload};
 pub use own::{own_program, set_own_program};

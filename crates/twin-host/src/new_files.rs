@@ -66,10 +66,21 @@ impl Drop for NewFile {
     }
 }
 
-/// What pages begin with: known by it, an earlier one may be replaced.
-const PAGE: &[u8] = b"<!doctype html";
+/// What files of a kind begin with: known by it, an earlier one may be replaced.
+#[derive(Clone, Copy, Debug)]
+pub struct FileKind {
+    begins: &'static [u8],
+    name: &'static str,
+}
 
-/// A page that is to be written at the end.
+impl FileKind {
+    /// A page.
+    pub const HTML: FileKind = FileKind { begins: b"<!doctype html", name: "HTML page" };
+    /// Rows in columns.
+    pub const PARQUET: FileKind = FileKind { begins: b"PAR1", name: "Parquet file" };
+}
+
+/// A page, or another file of results, that is to be written at the end.
 pub struct Page {
     path: PathBuf,
     file: File,
@@ -87,8 +98,8 @@ impl Page {
     /// Opens it. Nothing is changed yet.
     ///
     /// # Errors
-    /// If there is a file that is no page, or it cannot be written.
-    pub fn open(path: &Path, interrupts: &Interrupts) -> Result<Page, String> {
+    /// If there is a file of another kind, or it cannot be written.
+    pub fn open(path: &Path, kind: FileKind, interrupts: &Interrupts) -> Result<Page, String> {
         let in_file = |error: std::io::Error| format!("{}: {error}", path.display());
         let is_new = !path.exists();
         let options =
@@ -98,11 +109,12 @@ impl Page {
         let mut file = file.map_err(in_file)?;
         if file.metadata().map_err(in_file)?.is_file() {
             let mut first = Vec::new();
-            (&mut file).take(PAGE.len() as u64).read_to_end(&mut first).map_err(in_file)?;
-            if !first.is_empty() && !first.eq_ignore_ascii_case(PAGE) {
+            (&mut file).take(kind.begins.len() as u64).read_to_end(&mut first).map_err(in_file)?;
+            if !first.is_empty() && !first.eq_ignore_ascii_case(kind.begins) {
                 return Err(format!(
-                    "{} exists and is no HTML page: remove it or choose another name",
-                    path.display()
+                    "{} exists and is no {}: remove it or choose another name",
+                    path.display(),
+                    kind.name
                 ));
             }
         }
@@ -114,13 +126,13 @@ impl Page {
     ///
     /// # Errors
     /// If the host refuses.
-    pub fn write(mut self, text: &str) -> Result<(), String> {
+    pub fn write(mut self, content: &[u8]) -> Result<(), String> {
         self.is_new = false;
         if self.file.metadata().is_ok_and(|meta| meta.is_file()) {
             let cut = self.file.set_len(0).and_then(|()| self.file.seek(SeekFrom::Start(0)));
             cut.map_err(|error| format!("{}: {error}", self.path.display()))?;
         }
-        let written = self.file.write_all(text.as_bytes());
+        let written = self.file.write_all(content);
         written.map_err(|error| format!("{}: {error}", self.path.display()))
     }
 }
@@ -165,24 +177,27 @@ mod tests {
     #[test]
     fn a_page_replaces_a_page_and_nothing_else() {
         let path = place("page");
-        drop(Page::open(&path, &Interrupts::default()).unwrap());
+        drop(Page::open(&path, FileKind::HTML, &Interrupts::default()).unwrap());
         assert!(!path.exists(), "nothing was written");
-        Page::open(&path, &Interrupts::default())
+        Page::open(&path, FileKind::HTML, &Interrupts::default())
             .unwrap()
-            .write("<!doctype html>first, and long")
+            .write(b"<!doctype html>first, and long")
             .unwrap();
-        Page::open(&path, &Interrupts::default()).unwrap().write("<!doctype html>second").unwrap();
+        Page::open(&path, FileKind::HTML, &Interrupts::default())
+            .unwrap()
+            .write(b"<!doctype html>second")
+            .unwrap();
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "<!doctype html>second");
         std::fs::write(&path, "a letter").unwrap();
         assert!(
-            Page::open(&path, &Interrupts::default())
+            Page::open(&path, FileKind::HTML, &Interrupts::default())
                 .is_err_and(|why| why.contains("is no HTML page"))
         );
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "a letter");
         std::fs::remove_file(&path).unwrap();
-        Page::open(Path::new("/dev/null"), &Interrupts::default())
+        Page::open(Path::new("/dev/null"), FileKind::HTML, &Interrupts::default())
             .unwrap()
-            .write("<!doctype html>")
+            .write(b"<!doctype html>")
             .unwrap();
     }
 }

@@ -72,6 +72,8 @@ pub struct Config {
     pub chosen_seed: u64,
     /// What stands between the clients and the core.
     pub front: Front,
+    /// Behind a mount the flush policy alone decides when data is durable.
+    pub mount_flush: bool,
     /// The network before the volume, and the clients at its other end, if there is one.
     pub remote: Option<Remote>,
     /// The measured machine on which it runs; see [`Config::on_machine`].
@@ -304,6 +306,16 @@ const KEYS: &[(Needs, Key<Config>)] = &[
             "as-recorded|none|fuse|kernel",
             |c, text| Front::by_name(text).map(|front| c.front = front),
             |c| c.front.name().into(),
+        ),
+    ),
+    (
+        Needs::Nothing,
+        Key::new(
+            "mount-flush",
+            "behind a mount, the flush policy alone decides when data is durable, as with `mount \
+             --flush`; otherwise it is within two seconds",
+            Unit::YesNo,
+            |c| (&mut c.mount_flush).into(),
         ),
     ),
     (
@@ -544,6 +556,7 @@ impl Config {
             size: Some(4 << 30),
             size_asked: false,
             front: Front::AsRecorded,
+            mount_flush: false,
             remote: None,
             machine: None,
             disk_chosen: false,

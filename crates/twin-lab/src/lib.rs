@@ -26,6 +26,7 @@
 mod asked;
 mod by_hand;
 pub mod caches;
+mod commands;
 mod compare;
 mod comparison;
 mod config;
@@ -63,6 +64,7 @@ mod what_if;
 mod workload;
 
 pub use by_hand::{drawn, plan};
+pub use commands::{Commands, FLUSH, MOUNT_CACHE, MOUNT_FLUSH, is_of_machine};
 pub use compare::{Progress, SeedRuns, compare, compare_seeds, side_by_side};
 pub use comparison::{
     Comparison, LOG_EXPLAINED, about_workload, default_settings, figures_report, log_course,

@@ -50,9 +50,7 @@ impl MountFlush {
             flush: chosen.flush.clone(),
             flush_age_ns: chosen.flush_age_ns,
             flush_by: chosen.flush_by,
-            durable_within_ns: None,
-            durable_flush: true,
-            ..settings
+            ..settings.flushed_by_policy()
         }
     }
 }

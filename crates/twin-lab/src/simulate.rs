@@ -192,6 +192,9 @@ fn behind_front_end(
         return Ok((run, FrontCosts::default()));
     }
     config.settings = config.settings.clone().mounted();
+    if config.mount_flush {
+        config.settings = config.settings.clone().flushed_by_policy();
+    }
     let costs = config.machine.as_ref().map_or(FuseCosts::default(), |machine| machine.fuse());
     // Recorded pauses contain what the kernel took between an answer and the next request.
     let in_pauses = of_mount && pace != Pace::Asap;

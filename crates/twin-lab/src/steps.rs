@@ -1,4 +1,5 @@
-//! How far runs are: a count of the operations that have been taken from a workload, and a way to end them early.
+//! How far runs are: a count of the operations that have been taken from a workload, an end after a number of them,
+//! and a way to end them early.
 
 use std::fmt;
 use std::io;
@@ -107,6 +108,47 @@ impl Source for Counted {
     }
 }
 
+/// The beginning of a source: this number of its requests, with the records before the next one.
+pub(crate) struct Beginning {
+    source: Box<dyn Source>,
+    left: u64,
+    has_ended: bool,
+}
+
+impl Beginning {
+    /// The first `requests` of a source.
+    pub(crate) fn new(source: Box<dyn Source>, requests: u64) -> Beginning {
+        Beginning { source, left: requests, has_ended: false }
+    }
+}
+
+impl Source for Beginning {
+    fn header(&self) -> &Header {
+        self.source.header()
+    }
+
+    fn next_record(&mut self) -> Result<Option<Record>, TraceError> {
+        if self.has_ended {
+            return Ok(None);
+        }
+        let next = self.source.next_record()?;
+        let is_beyond = matches!(next, Some(Record::Request { .. })) && self.left == 0;
+        if let Some(Record::Request { .. }) = next {
+            self.left = self.left.saturating_sub(1);
+        }
+        self.has_ended = is_beyond || next.is_none();
+        Ok(if is_beyond { None } else { next })
+    }
+
+    fn has_one_client(&self) -> bool {
+        self.source.has_one_client()
+    }
+
+    fn reading(&self) -> Reading {
+        self.source.reading()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,5 +180,24 @@ mod tests {
         stop.store(true, Ordering::Relaxed);
         let ended = (0..2 * BATCH).find_map(|_| counted.next_record().err());
         assert!(ended.unwrap().to_string().contains("interrupted"));
+    }
+
+    #[test]
+    fn a_beginning_has_the_first_requests_and_no_more() {
+        let source = || generate::start("zipf:writes=300", 1).unwrap();
+        let requests = |source: &mut dyn Source| {
+            let mut requests = Vec::new();
+            while let Some(record) = source.next_record().unwrap() {
+                if let Record::Request { request, .. } = record {
+                    requests.push(request.id);
+                }
+            }
+            requests
+        };
+        let all = requests(&mut *source());
+        for count in [0, 1, 17, all.len(), all.len() + 5] {
+            let found = requests(&mut Beginning::new(source(), count as u64));
+            assert_eq!(found, all[..count.min(all.len())]);
+        }
     }
 }

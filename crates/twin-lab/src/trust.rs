@@ -92,7 +92,7 @@ impl Trust {
     }
 
     /// Where the error comes from, in a few words.
-    pub(crate) fn source(&self) -> &'static str {
+    pub fn source(&self) -> &'static str {
         match self.source {
             Source::Validation(_) => "validated on this machine",
             Source::OtherMachine => "docs/fidelity.md, of another machine",

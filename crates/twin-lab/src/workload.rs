@@ -11,6 +11,8 @@ use twin_trace::readers::{self, Again, OpenError};
 use twin_trace::replay::Population;
 use twin_trace::{Reader, Source, TraceError, generate};
 
+use crate::steps::Beginning;
+
 /// A workload that can be started repeatedly.
 #[derive(Clone, Debug)]
 pub enum Workload {
@@ -25,6 +27,9 @@ pub enum Workload {
     Generated(String, u64),
     /// A workload by hand, and its seed.
     ByHand(Arc<Plan>, u64),
+    /// The beginning of a workload: this number of its operations. The files that exist before it are those of the
+    /// whole, so that its run is the beginning of a run of the whole.
+    Part(Box<Workload>, u64),
 }
 
 /// Opens what is stored, from its beginning; this crate opens no files itself.
@@ -127,6 +132,9 @@ impl Workload {
                 let (source, _) = by_hand::start(plan, *seed).map_err(WorkloadError::Settings)?;
                 Ok(source)
             }
+            Workload::Part(whole, operations) => {
+                Ok(Box::new(Beginning::new(whole.start()?, *operations)))
+            }
         }
     }
 
@@ -154,6 +162,7 @@ impl Workload {
         let recorded = match self {
             Workload::Trace(..) | Workload::Foreign(..) | Workload::Stored(..) => true,
             Workload::Generated(..) | Workload::ByHand(..) => false,
+            Workload::Part(whole, _) => return whole.is_timed(),
         };
         Ok(recorded && self.start()?.header().traits.timed)
     }
@@ -175,7 +184,19 @@ impl Workload {
             Workload::ByHand(plan, seed) => {
                 Workload::ByHand(Arc::clone(plan), seed.wrapping_add(more))
             }
+            Workload::Part(whole, operations) => {
+                Workload::Part(Box::new(whole.with_seed(more)), *operations)
+            }
             Workload::Trace(..) | Workload::Foreign(..) | Workload::Stored(..) => self.clone(),
+        }
+    }
+
+    /// True if seeds change its operations.
+    pub fn is_drawn(&self) -> bool {
+        match self {
+            Workload::Generated(..) | Workload::ByHand(..) => true,
+            Workload::Trace(..) | Workload::Foreign(..) | Workload::Stored(..) => false,
+            Workload::Part(whole, _) => whole.is_drawn(),
         }
     }
 
@@ -184,7 +205,10 @@ impl Workload {
     /// # Errors
     /// If the trace is damaged.
     pub fn population(&self) -> Result<Population, WorkloadError> {
-        Population::collect(&mut self.start()?).map_err(WorkloadError::Trace)
+        match self {
+            Workload::Part(whole, _) => whole.population(),
+            whole => Population::collect(&mut whole.start()?).map_err(WorkloadError::Trace),
+        }
     }
 }
 

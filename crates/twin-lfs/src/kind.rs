@@ -177,6 +177,10 @@ impl DeclaredConfig for LfsConfig {
         "gathers blocks of all files and writes them in one piece to the end of its log"
     }
 
+    fn risk(&self) -> Option<&'static str> {
+        self.lfs.lazy_fsync.then_some("data that was synced")
+    }
+
     fn complete(&mut self, asked: &dyn Fn(&str) -> bool) {
         if !asked("frag") {
             self.mkfs.frag_size = Geometry::fragment_for(self.mkfs.block_size, self.mkfs.frag_size);

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use twin_fs::{LayoutConfig, LayoutKind};
 use twin_lab::layouts::layout;
-use twin_mount::opening::set_for_open;
-use twin_settings::SettingsError;
+use twin_lab::{Commands, is_of_machine};
+use twin_settings::{SettingsError, grammar};
 
 use crate::runner::TWINFS;
 
@@ -36,6 +36,8 @@ pub struct System {
     /// As `alloc=whole-file`; empty: the defaults.
     settings: String,
     ours: Option<Ours>,
+    /// The options that make and mount one of ours with these settings.
+    commands: Commands,
 }
 
 /// One of our layouts, with the settings with which it is opened.
@@ -57,6 +59,7 @@ impl System {
             kind,
             settings: String::new(),
             ours: Some(Ours { layout, config: layout.config() }),
+            commands: Commands::of(layout, &[]).unwrap_or_default(),
         }
     }
 
@@ -66,9 +69,11 @@ impl System {
     /// If there is none, it cannot take part, or it has no such settings.
     pub fn parse(text: &str) -> Result<System, Wrong> {
         let (name, settings) = parts(text);
-        let kind = KINDS.iter().find(|kind| kind.name == name);
-        let kind = kind.ok_or_else(|| Wrong::Name(unknown(text)))?;
-        System::of(kind, settings).map_err(Wrong::Settings)
+        let kind = KINDS.iter().find(|kind| kind.name == name).copied();
+        // A layout without a row here can take part, too.
+        let of_layout = || layout(name).ok().map(|layout| System::of_layout(layout).kind);
+        let kind = kind.or_else(of_layout).ok_or_else(|| Wrong::Name(unknown(text)))?;
+        System::of(&kind, settings).map_err(Wrong::Settings)
     }
 
     fn of(kind: &Kind, settings: &str) -> Result<System, String> {
@@ -76,34 +81,33 @@ impl System {
             Some(&TWINFS) => layout(kind.name).ok(),
             _ => None,
         };
-        let ours = match (ours, settings) {
-            (None, "") => None,
+        let (ours, commands) = match (ours, settings) {
+            (None, "") => (None, Commands::default()),
             (None, _) => {
                 return Err(format!("{}: only file systems of ours have settings here", kind.name));
             }
             (Some(layout), settings) => {
-                let said = |why: String| format!("{}:{settings}: {why}", kind.name);
-                let opening = opening_of(settings);
-                // What `twinfs mkfs` and `twinfs mount` have no options for would be lost.
-                let known = |one: &&str| one.starts_with(ALLOC) && opening.len() == 1;
-                if !layout.is_log() && !opening.iter().all(known) {
-                    let only = format!("{ALLOC}POLICY and {ORDERING}NAME are all that can be set");
-                    return Err(said(only));
-                }
-                if layout.is_log() && opening_of(settings).join(",") != settings {
-                    return Err(said(format!("a log has no {ORDERING}NAME")));
-                }
-                if !settings.is_empty() {
-                    let parsed = twin_lab::Config::parse(&format!("{}:{settings}", kind.name));
-                    parsed.map_err(|e| said(e.to_string()))?;
+                let said = |why: SettingsError| format!("{}:{settings}: {why}", kind.name);
+                let parsed = match settings {
+                    "" => twin_lab::Config::parse(layout.name()),
+                    settings => twin_lab::Config::parse(&format!("{}:{settings}", layout.name())),
+                };
+                parsed.map_err(said)?;
+                let all = grammar::settings(settings).map_err(said)?;
+                let commands = Commands::of(layout, &all).map_err(said)?;
+                if let Some(of_machine) = all.iter().find(|one| is_of_machine(one.key)) {
+                    let why = format!("{} is of the machine, which is there", of_machine.key);
+                    return Err(said(SettingsError::new(why)));
                 }
                 let mut config = layout.config();
-                let set = set_for_open(&mut *config, &opening.join(","));
-                set.map_err(|why| said(why.to_string()))?;
-                Some(Ours { layout, config })
+                for one in &all {
+                    // The others are options of the commands; all of them exist.
+                    let _ = config.set_for_open(one.key, one.value);
+                }
+                (Some(Ours { layout, config }), commands)
             }
         };
-        Ok(System { kind: *kind, settings: settings.into(), ours })
+        Ok(System { kind: *kind, settings: settings.into(), ours, commands })
     }
 
     /// As it was asked for.
@@ -126,12 +130,11 @@ impl System {
 
     /// The command that makes one, but for the device.
     pub(crate) fn mkfs(&self) -> Vec<&str> {
-        let Some(ours) = &self.ours else { return self.kind.mkfs.to_vec() };
-        let mut words = vec![TWINFS, "mkfs", "--force", "--layout", ours.layout.name()];
-        for ordering in self.settings.split(',').filter_map(|one| one.strip_prefix(ORDERING)) {
-            words.extend(["--ordering", ordering]);
+        if self.ours.is_none() {
+            return self.kind.mkfs.to_vec();
         }
-        words
+        let own = self.commands.mkfs.iter().map(String::as_str);
+        [TWINFS, "mkfs", "--force"].into_iter().chain(own).collect()
     }
 
     /// Whether it is served by a daemon over the device, with caches of its own.
@@ -145,11 +148,12 @@ impl System {
 
     /// The words that give the settings to `twinfs mount`.
     pub(crate) fn mount_words(&self) -> Vec<&str> {
-        match (&opening_of(&self.settings)[..], &self.settings[..]) {
-            ([], _) => Vec::new(),
-            ([only], _) if only.starts_with(ALLOC) => vec!["--alloc", &only[ALLOC.len()..]],
-            (_, settings) => vec!["--cleaner", settings],
-        }
+        self.commands.mount.iter().map(String::as_str).collect()
+    }
+
+    /// True if its settings choose the size of its cache.
+    pub(crate) fn has_cache(&self) -> bool {
+        self.commands.mount.iter().any(|word| word == CACHE_OPTION)
     }
 
     /// Fails unless everything is installed that making and mounting it on a loop device takes.
@@ -194,15 +198,8 @@ impl std::fmt::Display for Wrong {
 
 impl std::error::Error for Wrong {}
 
-/// The setting that `twinfs mount` has an option for.
-const ALLOC: &str = "alloc=";
-/// The setting that `twinfs mkfs` has an option for.
-const ORDERING: &str = "ordering=";
-
-/// The settings with which a volume is opened: all but those with which it is made.
-fn opening_of(settings: &str) -> Vec<&str> {
-    settings.split(',').filter(|one| !one.is_empty() && !one.starts_with(ORDERING)).collect()
-}
+/// The option of `twinfs mount` for its cache.
+pub(crate) const CACHE_OPTION: &str = "--cache";
 
 /// How ours get into place.
 const OURS: Mount = Mount::Daemon(&[TWINFS, "mount", "--foreground", "DEVICE", "DIR"]);
@@ -338,7 +335,14 @@ mod tests {
         let Ok((sync, _)) = choose(&["ffs:ordering=sync".into()]) else { return };
         assert_eq!(sync[0].mkfs()[3..], ["--layout", "ffs", "--ordering", "sync"]);
         assert_eq!((sync[0].name().as_str(), sync[0].mount_words()), ("ffs:ordering=sync", vec![]));
+        let many = "lfs:segment=256K,cache=8M,flush=delayed,flush-age=5s";
+        let Ok((many, _)) = choose(&[many.into()]) else { return };
+        assert_eq!(many[0].mkfs()[3..], ["--layout", "lfs", "--segment-size", "256K"]);
+        let words = ["--cache", "8M", "--flush", "delayed:flush-age=5s"];
+        assert!(many[0].mount_words() == words && many[0].has_cache());
+        assert!(System::parse("vsfs").is_ok(), "a layout without a row");
         for wrong in [
+            "lfs:disk=hp97560",
             "ffs:alloc=best",
             "ffs:ordering=best",
             "lfs:ordering=sync",

@@ -22,6 +22,7 @@ pub mod draw;
 mod html;
 mod markdown;
 pub mod markup;
+mod parquet_file;
 mod report;
 pub mod rows;
 pub mod schema;
@@ -72,5 +73,13 @@ impl Report {
     /// The first part of the page, as markup for a document that holds several: a notebook.
     pub fn first_part(&self) -> String {
         html::first_part(self)
+    }
+
+    /// The rows as the bytes of a Parquet file, with the columns of comma-separated values.
+    ///
+    /// # Errors
+    /// If a name cannot be that of a column.
+    pub fn parquet(&self) -> Result<Vec<u8>, String> {
+        parquet_file::file(&rows::flat(&self.rows())).map_err(|error| format!("Parquet: {error}"))
     }
 }

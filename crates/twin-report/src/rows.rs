@@ -65,14 +65,19 @@ fn records(Flat { names, rows }: &Flat, named: bool) -> Result<String, csv::Erro
         writer.write_record(names)?;
     }
     for row in rows {
-        writer.write_record(row.iter().map(|cell| match cell {
-            Value::Null => String::new(),
-            Value::String(text) => text.clone(),
-            other => other.to_string(),
-        }))?;
+        writer.write_record(row.iter().map(text_of))?;
     }
     let bytes = writer.into_inner().map_err(|error| error.into_error())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
+}
+
+/// A single value as text; nothing for none.
+pub(crate) fn text_of(value: &Value) -> String {
+    match value {
+        Value::Null => String::new(),
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    }
 }
 
 /// Adds the cells of a value that is called `name`.

@@ -11,6 +11,7 @@ use twin_rt::{Categories, Category};
 use crate::choices::{block_formats, foreign_formats, measures, placements, volume_victims};
 use crate::size::Size;
 
+mod advise;
 mod age;
 mod cache;
 mod convert;
@@ -25,6 +26,7 @@ mod new_policy;
 mod observe;
 mod serve;
 
+pub(crate) use advise::Advise;
 pub(crate) use age::{Age, Forecast, Fork, Layout, Places, Snapshot, Start};
 pub(crate) use cache::{Cache, ObjectRules};
 pub(crate) use convert::Convert;
@@ -75,6 +77,7 @@ pub(crate) enum Command {
     Convert(Convert),
     Replay(Replay),
     Compare(Compare),
+    Advise(Box<Advise>),
     Run(RunExperiment),
     Merge(Merge),
     Diff(Diff),

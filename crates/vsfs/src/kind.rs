@@ -60,6 +60,10 @@ impl DeclaredConfig for VsfsConfig {
     const MAKING: &[Key<VsfsConfig>] = MAKING;
     const OPENING: &[Key<VsfsConfig>] = OPENING;
 
+    fn risk(&self) -> Option<&'static str> {
+        Some("names and files that were synced: this layout orders nothing")
+    }
+
     async fn mkfs(
         &self,
         rt: &Rt,

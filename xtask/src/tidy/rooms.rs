@@ -15,7 +15,17 @@ const ROOMS: &[(&str, &[&str])] = &[
     ("tests", &["twin-fuzz", "twin-proof", "twin-model"]),
     ("program", &["twinfs"]),
     ("mounts", &["twin-real", "twin-mount"]),
-    ("studies", &["twin-papers", "twin-experiment", "twin-bench", "twin-ageing", "twin-gather"]),
+    (
+        "studies",
+        &[
+            "twin-papers",
+            "twin-experiment",
+            "twin-advise",
+            "twin-bench",
+            "twin-ageing",
+            "twin-gather",
+        ],
+    ),
     ("lab", &["twin-lab"]),
     ("report", &["twin-cli", "twin-report"]),
     ("worlds", &["twin-age", "twin-host", "twin-sim", "twin-nfs", "twin-trace"]),

@@ -48,6 +48,8 @@ pub trait Ordering {
 pub struct OrderingSpec {
     /// What is kept in a crash, for people.
     pub guarantee: &'static str,
+    /// What a crash may take although it was synced, in words that complete "a crash may lose".
+    pub risk: Option<&'static str>,
     /// How a volume writes, in words that complete "it".
     pub writes: &'static str,
     /// The number in the superblock.
@@ -81,6 +83,7 @@ pub static REGISTRY: Registry<OrderingSpec> = Registry::new(
             OrderingSpec {
                 guarantee: "all that fsync or sync acknowledged; names and maps as they were at one \
                       instant no earlier",
+                risk: None,
                 writes: "writes blocks to their own places, and changes of metadata to a journal first",
                 number: 1,
                 journal: true,
@@ -94,6 +97,7 @@ pub static REGISTRY: Registry<OrderingSpec> = Registry::new(
             OrderingSpec {
                 guarantee: "every name that an operation acknowledged, and the data that fsync \
                       acknowledged; the next start repairs the maps",
+                risk: None,
                 writes: "writes each change of a name to its own place at once, while the client waits",
                 number: 2,
                 journal: false,
@@ -106,6 +110,7 @@ pub static REGISTRY: Registry<OrderingSpec> = Registry::new(
             OrderingSpec {
                 guarantee: "what an undisturbed sync made durable and nothing has changed since; the \
                       next start repairs the rest and may lose names and files",
+                risk: Some("names and files that were synced"),
                 writes: "writes blocks to their own places",
                 number: 3,
                 journal: false,

@@ -29,7 +29,7 @@ use crate::calibrate;
 use crate::loop_device::LoopDevice;
 use crate::replay::{Done, Replay, Target, most_common};
 use crate::runner::Runner;
-use crate::systems::System;
+use crate::systems::{CACHE_OPTION, System};
 use values::middle;
 
 pub use values::By;
@@ -143,6 +143,25 @@ pub fn experiment(runner: &Runner<'_>, plan: Plan<'_>) -> Result<Experiment, Str
     })
 }
 
+impl Experiment {
+    /// The values of a place in seconds, by run, if it did all of the workload; or why there are none.
+    ///
+    /// # Errors
+    /// If it could not take part, or operations failed.
+    pub fn values_of(&self, name: &str) -> Result<Vec<f64>, String> {
+        if let Some((_, why)) = self.absent.iter().find(|(absent, _)| absent == name) {
+            return Err(why.clone());
+        }
+        let of = self.measured.iter().find(|one| one.name == name);
+        let of = of.ok_or_else(|| "it was not measured".to_owned())?;
+        match of.runs.iter().map(|run| run.failed).max() {
+            Some(0) => Ok(of.runs.iter().map(|run| self.by.of(run)).collect()),
+            Some(failed) => Err(format!("{failed} operations failed{}", of.most_common)),
+            None => Err("it did not run".into()),
+        }
+    }
+}
+
 /// The runs of all targets.
 struct Turns<'a> {
     runner: &'a Runner<'a>,
@@ -215,20 +234,24 @@ impl<'a> Turns<'a> {
             population: &self.population,
             pace: self.plan.pace,
             several: self.clients > 1,
-            options: vec!["--cache".into(), self.plan.cache_of(target).to_string()],
+            options: match self.plan.cache_of(target) {
+                Some(bytes) => vec![CACHE_OPTION.into(), bytes.to_string()],
+                None => Vec::new(),
+            },
             bar,
         }
     }
 }
 
 impl Plan<'_> {
-    /// Bytes of the cache of mounts of ours.
-    fn cache_of(&self, target: &Target) -> u64 {
+    /// Bytes of the cache of mounts of ours; `None` if the file system itself says which.
+    fn cache_of(&self, target: &Target) -> Option<u64> {
         let layout = match target {
+            Target::System(system) if system.has_cache() => return None,
             Target::System(system) => system.ours().map(|ours| ours.layout.name()),
             Target::Directory(_) => None,
         };
-        layout.and_then(|layout| self.caches.get(layout).copied()).unwrap_or(CACHE)
+        Some(layout.and_then(|layout| self.caches.get(layout).copied()).unwrap_or(CACHE))
     }
 }
 
@@ -259,11 +282,14 @@ fn simulations(
     system: &System,
     plan: &Plan<'_>,
     machine: &Arc<MachineFile>,
-    cache: u64,
+    cache: Option<u64>,
 ) -> Result<Vec<Figures>, String> {
     let name = system.name();
     let joint = if name.contains(':') { "," } else { ":" };
-    let text = format!("{name}{joint}size={DEVICE},cache={cache},front-end=kernel");
+    let cache = cache.map_or(String::new(), |bytes| format!("cache={bytes},"));
+    // What `mount --flush` chooses is all that makes data durable.
+    let flush = if name.contains("flush") { ",mount-flush=yes" } else { "" };
+    let text = format!("{name}{joint}{cache}size={DEVICE},front-end=kernel{flush}");
     let config = Config::parse(&text).map_err(|e| e.to_string())?;
     let config = config.on_machine(Arc::clone(machine));
     let mut all = Vec::new();

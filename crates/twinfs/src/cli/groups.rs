@@ -7,7 +7,7 @@ use clap::Command;
 
 /// The groups in the order in which they are shown, each with its commands.
 const GROUPS: &[(&str, &[&str])] = &[
-    ("Try and choose", &["compare", "presets"]),
+    ("Try and choose", &["compare", "advise", "presets"]),
     ("Experiments as files", &["run", "merge", "diff"]),
     ("Get a workload", &["record", "convert", "gather", "replay"]),
     ("Make, mount and serve volumes", &["mkfs", "mount", "umount", "serve", "clean"]),

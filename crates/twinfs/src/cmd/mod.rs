@@ -1,5 +1,6 @@
 //! The commands, a file each.
 
+mod advise;
 mod age;
 mod age_on;
 mod bench;
@@ -84,6 +85,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Convert(args) => convert::run(&args, interrupts),
         Command::Calibrate(args) => calibrate::run(&args, interrupts),
         Command::Compare(args) => compare::run(&args, interrupts),
+        Command::Advise(args) => advise::run(&args, interrupts),
         Command::Run(args) => experiment::run(&args, interrupts),
         Command::Merge(args) => experiment::run_merge(&args),
         Command::Diff(args) => experiment::run_diff(&args, interrupts),

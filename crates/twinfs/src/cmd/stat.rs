@@ -24,6 +24,9 @@ pub(crate) fn run(args: &Stat, interrupts: &Interrupts) -> Outcome {
     if goes_on && args.times.is_none() && args.output.has_page() {
         return Err(usage("a page is written at the end: it needs --count"));
     }
+    if goes_on && args.output.parquet.is_some() {
+        return Err(usage("--parquet is for results that end: take --format jsonl"));
+    }
     let mut printer = Printer::of(&args.output, interrupts)?;
     if args.observe.is_on() {
         return super::stat_observe::run(args, printer);

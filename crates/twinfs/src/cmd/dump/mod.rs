@@ -20,6 +20,9 @@ use twin_report::Report;
 use crate::cli::{Dump, Format};
 
 pub(crate) fn run(args: &Dump, interrupts: &Interrupts) -> Outcome {
+    if args.output.parquet.is_some() {
+        return Err(usage("--parquet is for rows, and structures lie in each other: take --json"));
+    }
     let mut printer = Printer::of(&args.output, interrupts)?;
     let kind = layout_of(&args.image)?;
     let request = Request::parse(kind.structures(), &args.what, args.which.as_deref())
