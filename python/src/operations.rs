@@ -5,7 +5,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use twin_trace::Paths;
 
-/// The operations of a workload in order, each a dict with the columns of the format `operations` and `failed`.
+/// The operations of a workload in order, each a dict with the columns of the format `path-operations` and `failed`.
 // Sources are not for several threads.
 #[pyclass(unsendable, module = "twinfs._twinfs")]
 pub(crate) struct Operations(Paths);

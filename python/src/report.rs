@@ -54,7 +54,7 @@ impl Report {
         py.detach(|| self.0.first_part())
     }
 
-    /// As a terminal of so many columns shows it.
+    /// As a terminal of `width` columns shows it.
     #[pyo3(signature = (width = None))]
     fn text(&self, py: Python<'_>, width: Option<u16>) -> String {
         py.detach(|| self.0.write(Form::Terminal(width)))

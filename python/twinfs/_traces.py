@@ -13,7 +13,7 @@ from . import _twinfs
 from ._call import Told, call
 from ._errors import TwinfsWarning
 
-#: An operation: the columns of the format `operations` (docs/traces.md); None or a missing column is empty.
+#: An operation: the columns of the format `path-operations` (docs/traces.md); None or a missing column is empty.
 Operation = Mapping[str, Any]
 
 _COLUMNS = ("op", "path", "to", "offset", "length", "at_s", "client")
@@ -59,7 +59,7 @@ def write_operations(
                 writer.writerow([_cell(row.get(name)) for name in columns])
             if columns is None:
                 raise ValueError("write_operations: there is no row")
-        call("convert", table, output=path, trace_format="operations", progress=progress)
+        call("convert", table, output=path, trace_format="path-operations", progress=progress)
     if failed:
         warnings.warn(f"{failed:,} operations failed and were left out", TwinfsWarning, stacklevel=2)
 

@@ -68,7 +68,7 @@ class Replacement(Protocol):
     """
 
     def __init__(self, capacity: int) -> None:
-        """A cache of so many blocks, or bytes of objects."""
+        """A cache of `capacity` blocks, or bytes of objects."""
 
     def inserted(self, slot: int, key: Key) -> None:
         """A block came into a slot."""
@@ -91,7 +91,7 @@ class Segment(TypedDict):
     number: int
     #: The class of its blocks, as the placement policy has them.
     #  (`class` is a word of Python: segment["class"].)
-    blocks: int
+    size_blocks: int
     live: int
     #: The share of its blocks that is live, 0 to 1.
     utilization: float

@@ -2,7 +2,7 @@
 //!
 //! Contract: what the thread of a call prints goes to the call alone: its reports as values, lines and notes as text.
 //! Nothing is read from the process (its arguments, its program), and nothing ends it: an interrupt is a method. How
-//! far it is can be asked from any thread. Several calls may go on at the same time, each on a thread of its own.
+//! far it is can be seen from any thread. Several calls may go on at the same time, each on a thread of its own.
 
 use std::cell::RefCell;
 use std::path::PathBuf;
@@ -114,7 +114,7 @@ impl Call {
         locked(&self.said).events.push(line.to_owned());
     }
 
-    /// What it said since this was asked last.
+    /// What it said since the last time.
     pub fn said(&self) -> Said {
         std::mem::take(&mut *locked(&self.said))
     }
@@ -145,46 +145,9 @@ impl Call {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::progress::Progress;
-    use crate::say;
 
     fn call() -> Arc<Call> {
         Call::new(vec!["compare".into()], "twinfs".into())
-    }
-
-    #[test]
-    fn what_a_call_prints_goes_to_the_call() {
-        let call = call();
-        let outcome = call.carry_out(|_| {
-            say("two lines\nof text")?;
-            twin_host::note!("a note");
-            Err("no such disk".into())
-        });
-        assert_eq!(outcome.unwrap_err().why, "no such disk");
-        let said = call.said();
-        assert_eq!(
-            (said.text.as_str(), said.notes.join("|")),
-            ("two lines\nof text\n", "a note".into())
-        );
-        assert!(Call::current().is_none() && call.said().text.is_empty());
-    }
-
-    #[test]
-    fn how_far_a_call_is_can_be_asked() {
-        let call = call();
-        call.carry_out(|_| {
-            let all = Progress::of("runs", 4);
-            let one = Progress::of("operations", 0);
-            one.inc(3);
-            assert_eq!(call.far(), Some(Far { what: "operations", done: 3, all: None }));
-            one.finish();
-            all.inc(1);
-            assert_eq!(call.far(), Some(Far { what: "runs", done: 1, all: Some(4) }));
-            all.finish();
-            assert_eq!(call.far(), None);
-            Ok(ExitCode::SUCCESS)
-        })
-        .unwrap();
     }
 
     #[test]

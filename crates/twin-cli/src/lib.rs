@@ -13,11 +13,13 @@ mod output;
 mod printing;
 pub mod progress;
 mod reproduce;
+mod saying;
 pub mod terminal;
 
 pub use call::{Call, Far, Said};
 pub use kept::{Keep, Place, SoFar};
-pub use outcome::{Failure, Outcome, carry_out, say, say_to_reader, usage};
+pub use outcome::{Failure, Outcome, usage};
 pub use output::{Format, Output};
 pub use printing::Printer;
 pub use reproduce::Reproduce;
+pub use saying::{carry_out, say, say_to_reader};

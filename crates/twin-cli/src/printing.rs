@@ -9,8 +9,8 @@ use twin_host::{FileKind, Interrupts, Page};
 use twin_report::{Form, Report};
 
 use crate::call::Call;
-use crate::outcome::say;
 use crate::output::{Format, Output};
+use crate::saying::say;
 use crate::terminal::terminal_width;
 
 /// Where a report goes: to standard output or to the call that asked for it, and to a page and a file of rows if there

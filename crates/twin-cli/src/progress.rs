@@ -331,6 +331,26 @@ impl TermLike for Lines {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::call::Far;
+    use std::process::ExitCode;
+
+    #[test]
+    fn how_far_a_call_is_can_be_seen() {
+        let call = Call::new(vec!["compare".into()], "twinfs".into());
+        call.carry_out(|_| {
+            let all = Progress::of("runs", 4);
+            let one = Progress::of("operations", 0);
+            one.inc(3);
+            assert_eq!(call.far(), Some(Far { what: "operations", done: 3, all: None }));
+            one.finish();
+            all.inc(1);
+            assert_eq!(call.far(), Some(Far { what: "runs", done: 1, all: Some(4) }));
+            all.finish();
+            assert_eq!(call.far(), None);
+            Ok(ExitCode::SUCCESS)
+        })
+        .unwrap();
+    }
 
     #[test]
     fn lines_come_now_and_then_and_a_short_command_has_none() {

@@ -1,6 +1,6 @@
 //! Operations with the paths of their files, for people and for tables.
 //!
-//! Contract: each operation that the format `operations` ([`readers`](crate::readers)) has comes once, in the order of
+//! Contract: each operation that the format `path-operations` ([`readers`](crate::readers)) has comes once, in the order of
 //! requests, when it and all before it have been answered; one that was never answered is not there. Others (lookups,
 //! attributes other than lengths, locks, extended attributes) have no row, and are counted. A file whose name the
 //! trace does not tell is called `#NUMBER` by its inode.
@@ -21,7 +21,7 @@ pub struct PathOperation {
     pub at_ns: Nanos,
     /// Who asked.
     pub client: u32,
-    /// What, by the names of the format `operations`.
+    /// What, by the names of the format `path-operations`.
     pub op: &'static str,
     /// On what; the root directory is empty.
     pub path: String,
@@ -259,7 +259,7 @@ mod tests {
                     link,a/c,d,,,4,1\n\
                     remove,d,,,,5,1\n";
         let read = |text: String| {
-            readers::open("operations", std::io::Cursor::new(text.into_bytes())).unwrap()
+            readers::open("path-operations", std::io::Cursor::new(text.into_bytes())).unwrap()
         };
         let first = rows(read(text.into()));
         let named: Vec<_> = first.iter().map(|row| (row.op, row.path.as_str())).collect();

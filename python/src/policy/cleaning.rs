@@ -13,7 +13,7 @@ fn segment<'py>(py: Python<'py>, number: u32, of: &SegmentInfo) -> PyResult<Boun
     let segment = PyDict::new(py);
     segment.set_item("number", number)?;
     segment.set_item("class", of.class)?;
-    segment.set_item("blocks", of.size_blocks)?;
+    segment.set_item("size_blocks", of.size_blocks)?;
     segment.set_item("live", of.live_blocks)?;
     segment.set_item("utilization", of.utilization())?;
     segment.set_item("youngest_at", of.youngest_at)?;

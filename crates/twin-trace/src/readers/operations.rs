@@ -1,4 +1,4 @@
-//! `operations`: rows of comma-separated values, one for each operation, as people write them from a table of
+//! `path-operations`: rows of comma-separated values, one for each operation, as people write them from a table of
 //! their own.
 //!
 //! The first line names the columns: `op` and `path`, and of `to`, `offset`, `length`, `at_s` and `client` those that
@@ -34,7 +34,7 @@ use before::Before;
 use row::{Kind as What, Row, Rows};
 
 pub(super) const FORMAT: RegistryEntry<Format> = RegistryEntry::new(
-    "operations",
+    "path-operations",
     "a table of operations on paths: op,path and offset,length,to,at_s,client (CSV)",
     Format { is_like: Some(row::is_like), open: Opening::Again(open) },
 );
