@@ -37,7 +37,7 @@ def test_a_wrong_argument_is_refused_in_the_words_of_the_command_line() -> None:
 
 
 def test_what_could_not_be_done_is_said() -> None:
-    answer = twinfs.compare("mail:messages=400,mean=64K", ["lfs:size=8M"])
+    answer = twinfs.compare("mail:messages=400,bytes=64K", ["lfs:size=8M"])
     assert not answer.is_whole
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import time
 from collections import OrderedDict
 from pathlib import Path
 from typing import Any
@@ -203,8 +202,9 @@ def test_names_are_given_once_and_kinds_are_known() -> None:
         twinfs.cache(SERVER, [added("replacement", Empty)], ["1M"])
 
 
-def speed(policy: str) -> float:
-    """Requests of a trace a second with a policy, on one thread."""
-    started = time.perf_counter()
-    answer = twinfs.cache(SERVER, [policy], ["4M"], threads=1)
-    return sum(row["accesses"] for row in answer) / (time.perf_counter() - started)
+def test_experiments_do_not_keep_results_of_policies_whose_code_is_not_known(experiment: Path) -> None:
+    name = added("replacement", Lru)
+    experiment.write_text(experiment.read_text().replace('base = "lfs"', f'base = "lfs:replacement={name}"'))
+    with pytest.raises(twinfs.UsageError, match="is written in Python"):
+        twinfs.run(experiment)
+    assert not Path(f"{experiment}.runs").exists()

@@ -39,6 +39,9 @@ Key = tuple[int, int]
 
 _Class = TypeVar("_Class", bound=type)
 
+#: The names that were added in this process.
+added: set[str] = set()
+
 
 def add(kind: Kind, name: str, policy: Callable[..., Any], about: str | None = None) -> None:
     """Adds a policy of a kind under a name, for the rest of this process.
@@ -48,6 +51,7 @@ def add(kind: Kind, name: str, policy: Callable[..., Any], about: str | None = N
     """
     first = (policy.__doc__ or "").strip().splitlines()
     _twinfs.add_policy(kind, name, about or (first[0] if first else "a policy in Python"), policy)
+    added.add(name)
 
 
 def policy(kind: Kind, name: str) -> Callable[[_Class], _Class]:
