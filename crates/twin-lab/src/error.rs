@@ -26,9 +26,9 @@ pub enum SimulateError {
     Policy(String),
 }
 
-/// Checks that no policy from outside has failed: what was found with one is void.
+/// Checks that no policy from outside has failed since the last call on this thread: what was found with one is void.
 pub(crate) fn check_policies() -> Result<(), SimulateError> {
-    outside::fault().map_or(Ok(()), |words| Err(SimulateError::Policy(words)))
+    outside::take_fault_of_run().map_or(Ok(()), |words| Err(SimulateError::Policy(words)))
 }
 
 impl fmt::Display for SimulateError {

@@ -8,6 +8,7 @@ use crate::asked::{Asked, Requests};
 use twin_cache::CacheStats;
 use twin_fs::{FileSystem, FsError, Volume, write_cost};
 use twin_rt::{ClockOnly, Nanos, Rt, Time};
+use twin_settings::outside;
 use twin_sim::bus::{Bus, Span};
 use twin_sim::daemon::{Daemon, DaemonCosts};
 use twin_sim::fuse::{Fuse, FuseCosts};
@@ -44,6 +45,7 @@ pub fn simulate(
     pace: Pace,
 ) -> Result<Figures, SimulateError> {
     let (run, front) = &behind_front_end(run.into(), workload, pace)?;
+    let _ = outside::take_fault_of_run();
     let rt = Rt::with_order(ClockOnly::default(), run.clock_seed(), run.config.order);
     let replay = Replay { given: run, workload, pace, watched_run: None, front: *front };
     let result = rt.block_on(on_volume(&rt, run, replay));
@@ -64,6 +66,7 @@ pub fn simulate_watched(
     watcher: Rc<RefCell<dyn Watcher>>,
 ) -> Result<Option<Figures>, SimulateError> {
     let (run, front) = &behind_front_end(run.into(), workload, pace)?;
+    let _ = outside::take_fault_of_run();
     let watched_run = WatchedRun::new(watcher);
     let rt = watched_run.runtime(run.clock_seed(), run.config.order);
     let replay =

@@ -10,10 +10,11 @@
 //!
 //! A component from outside can fail where one that is built in cannot: a hook panics, raises an exception, answers
 //! what makes no sense. Its adapter then [says so](report_fault) and goes on with a plain policy in its place, so
-//! that a mount loses nothing. What was being computed is void: whoever ran it asks for the [`fault`] at its end and
-//! fails with its words.
+//! that a mount loses nothing. What was being computed is void: whoever ran it asks for the
+//! [fault](take_fault_of_run) at its end, and fails with the words.
 
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::cell::RefCell;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use crate::error::shortened;
 use crate::{SettingsError, grammar};
@@ -56,26 +57,43 @@ pub fn loaded(name: &str) -> Result<Option<Loaded>, SettingsError> {
     }
 }
 
-/// The first fault since the last [`forget_fault`]. Runs on other threads fail with it too, which is right: the
-/// command as a whole does, and none of its results is taken for good.
+/// The first fault since the last [`forget_fault`], of all runs: a command with one is not a success.
 static FAULT: Mutex<Option<String>> = Mutex::new(None);
 
-/// Notes that a component from outside failed, and why. Returns false if one has failed before, which counts.
+thread_local! {
+    /// The first fault of the run on this thread. Policies are made deep inside a run, which is on one thread from its
+    /// beginning to its end; others beside it are none of its business.
+    static OF_RUN: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+fn of_all() -> MutexGuard<'static, Option<String>> {
+    FAULT.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Notes that a component from outside failed in the run on this thread, and why. Returns false if one has failed
+/// before: the first counts.
 pub fn report_fault(words: &str) -> bool {
-    let mut fault = FAULT.lock().unwrap_or_else(PoisonError::into_inner);
+    OF_RUN.with_borrow_mut(|of_run| of_run.get_or_insert_with(|| words.into()).len());
+    let mut fault = of_all();
     let is_first = fault.is_none();
     fault.get_or_insert_with(|| words.into());
     is_first
 }
 
-/// Why a component from outside failed, if one did.
+/// Why a component from outside failed on this thread since the last call, if one did. Whoever carries out a run calls
+/// this before it, and takes the answer behind it for the run's.
+pub fn take_fault_of_run() -> Option<String> {
+    OF_RUN.take()
+}
+
+/// Why a component from outside failed in any run, if one did.
 pub fn fault() -> Option<String> {
-    FAULT.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    of_all().clone()
 }
 
 /// Forgets the fault: for a program that goes on after a command that failed with it.
 pub fn forget_fault() {
-    *FAULT.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    *of_all() = None;
 }
 
 /// Checks that settings from a recording name no module that is not loaded.
@@ -115,4 +133,26 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<(), SettingsError> {
         "a {what} cannot be called {:?}: a name has letters, digits and -_.+ only, and no - at its beginning",
         shortened(name)
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_fault_is_of_the_run_on_its_thread_and_of_the_command() {
+        assert_eq!((fault(), take_fault_of_run()), (None, None));
+        assert!(report_fault("it broke"));
+        assert!(!report_fault("it broke again"));
+        assert_eq!(take_fault_of_run().as_deref(), Some("it broke"));
+        assert_eq!((fault().as_deref(), take_fault_of_run()), (Some("it broke"), None));
+        forget_fault();
+        assert_eq!(fault(), None);
+    }
+
+    #[test]
+    fn settings_of_a_recording_may_have_lists_but_no_paths() {
+        assert!(refuse_paths("skews=7/25,cache=8M").is_ok());
+        assert!(refuse_paths("cache=8M,victim=./a.so").is_err());
+    }
 }

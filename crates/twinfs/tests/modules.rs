@@ -189,6 +189,16 @@ fn a_policy_that_fails_ends_a_command_with_its_words() {
     let config = format!("lfs:size=48M,cache=1M,replacement={module}");
     let run = failure(&["compare", &config, "-t", &trace]);
     assert!(run.contains("as victim, which it was not given"), "{run}");
+    let file = place.path("x.toml");
+    let text_of = format!(
+        "workloads = ['mail:messages=200']\nconfigs = ['{config}', 'lfs:size=48M,cache=1M']\n"
+    );
+    std::fs::write(&file, text_of).unwrap();
+    let out = twinfs(&["run", &file, "--store", &place.path("store"), "--format", "csv"]);
+    let (said, rows) = (text(&out.stderr), text(&out.stdout));
+    assert!(!out.status.success() && said.contains("the policy mine"), "{said}");
+    let good = rows.lines().find(|row| row.contains("cache=1M") && !row.contains("libmine"));
+    assert!(good.is_some_and(|row| !row.contains("the policy mine")), "others stand: {rows}");
     change(dir.join("src/lib.rs"), "return Some(slot + 100_000);", "panic!(\"no way out\");");
     build(&dir).unwrap();
     let panicked = failure(&["cache", &trace, "--policies", &module, "--sizes", "256K"]);

@@ -14,6 +14,8 @@ use super::fault::broke;
 
 /// The longest text that a module may say of itself.
 const TEXT: usize = 1000;
+/// More than there will ever be versions of the interface.
+const VERSIONS: u32 = 1 << 16;
 /// The longest words of a panic that are told.
 const WORDS: usize = 500;
 
@@ -162,7 +164,8 @@ fn opened(path: &str, bytes: &[u8]) -> Result<*const Module, String> {
     // SAFETY: both texts end with a zero. Code of the library that runs when it is loaded is its own affair.
     let handle = unsafe { libc::dlopen(name.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if handle.is_null() {
-        let why = last_error().replace(&place, path);
+        let why = last_error();
+        let why = why.strip_prefix(&format!("{place}: ")).unwrap_or(&why);
         return Err(format!("{path}: it is no shared library that can be loaded here: {why}"));
     }
     // SAFETY: the handle is open, and the text ends with a zero.
@@ -190,13 +193,16 @@ fn last_error() -> String {
 
 /// Checks the version of a module, of which no more than that is read.
 fn check_version(path: &str, module: *const Module) -> Result<(), String> {
+    let no_policy = || Err(format!("{path}: what it exports as {SYMBOL} is no policy"));
     if !module.is_aligned() {
-        return Err(format!("{path}: what it exports as {SYMBOL} is no policy"));
+        return no_policy();
     }
     // SAFETY: what is exported begins with these two fields in every version.
     let (abi, built_with) = unsafe { ((*module).abi, (*module).built_with) };
-    if abi == ABI {
-        return Ok(());
+    match abi {
+        ABI => return Ok(()),
+        0 | VERSIONS.. => return no_policy(),
+        _ => {}
     }
     let built_with = read(built_with).unwrap_or_else(|| "of an unknown version".into());
     Err(format!(

@@ -24,7 +24,8 @@ mod tests;
 
 use std::sync::{Mutex, PoisonError};
 
-use twin_clean::{placement::PlacementSpec, trigger::TriggerSpec, victim::VictimSpec};
+use twin_clean::trigger::TriggerSpec;
+use twin_clean::victim::VictimSpec;
 use twin_policy::twinfs::kind;
 use twin_settings::outside::{self, Loaded};
 use twin_settings::{Registry, SettingsError};
@@ -78,8 +79,7 @@ fn add(path: &str, library: &'static Library) -> Result<&'static str, SettingsEr
             put(&of_victim::REGISTRY, library, spec)
         }
         kind::PLACEMENT => {
-            let (classes, bits, make) = placement::parts(library).map_err(SettingsError::new)?;
-            let spec = PlacementSpec::from_outside(&source, classes, bits, make);
+            let spec = placement::spec(library).map_err(SettingsError::new)?;
             put(&of_placement::REGISTRY, library, spec)
         }
         kind::TRIGGER => {

@@ -4,12 +4,10 @@
 
 #![allow(unsafe_code)] // Hooks of modules.
 
-use std::ops::RangeInclusive;
-
 use twin_clean::inputs::{
     BlockKind, CleanerWrite, LogView, Needs, SegmentInfo, Setting, UserWrite,
 };
-use twin_clean::placement::Placement;
+use twin_clean::placement::{Placement, PlacementSpec};
 use twin_policy::twinfs::log::Log;
 use twin_policy::twinfs::placement::{Hooks, Write};
 
@@ -19,14 +17,8 @@ use super::library::{Instance, Library};
 /// The most classes of a log.
 const CLASSES: u32 = 64;
 
-/// The numbers of classes with which the policy of a library works, the bits that it keeps with a block, and what makes
-/// it.
-pub(super) fn parts(
-    library: &'static Library,
-) -> Result<
-    (RangeInclusive<u8>, u32, impl Fn(&Setting) -> Box<dyn Placement> + Send + Sync + 'static),
-    String,
-> {
+/// The policy of a library, for its registry.
+pub(super) fn spec(library: &'static Library) -> Result<PlacementSpec, String> {
     // SAFETY: the caller has seen that it is of this kind.
     let hooks: &'static Hooks = unsafe { library.hooks() };
     let (least, most) = (hooks.least_classes, hooks.most_classes);
@@ -42,7 +34,9 @@ pub(super) fn parts(
         let instance = Instance::new(library, policy, hooks.drop);
         Box::new(Module { hooks, instance, classes: setting.open_segments.max(1) })
     };
-    Ok((least as u8..=most as u8, if hooks.keeps_words { 64 } else { 0 }, make))
+    let bits = if hooks.keeps_words { 64 } else { 0 };
+    let classes = least as u8..=most as u8;
+    Ok(PlacementSpec::from_outside(&format!("module {}", library.path), classes, bits, make))
 }
 
 struct Module {

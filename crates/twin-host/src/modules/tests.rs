@@ -264,9 +264,9 @@ impl twinfs::placement::Placement for Seventh {
 
 fn a_class_is_open() {
     let library = Library::of(twinfs::placement::module::<Seventh>("seventh", "a test"));
-    let (classes, _, make) = super::placement::parts(library).unwrap();
-    assert_eq!(classes, 1..=8);
-    let mut policy = make(&setting());
+    let spec = super::placement::spec(library).unwrap();
+    assert_eq!((spec.classes, spec.most_classes, spec.is_mountable()), (1, 8, true));
+    let mut policy = spec.make(&setting());
     let write = twin_clean::inputs::UserWrite {
         block: 1,
         old_segment: u32::MAX,

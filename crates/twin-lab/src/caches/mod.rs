@@ -141,10 +141,15 @@ impl Study<'_> {
             false => Packed::default(),
         };
         let (at, found) = (AtomicUsize::new(0), Mutex::new(vec![None; self.rows()]));
+        let failed = Mutex::new(None);
         let work = || {
             while let Some(job) = jobs.get(at.fetch_add(1, Ordering::Relaxed)) {
+                let _ = outside::take_fault_of_run();
                 for (place, row) in self.job(job, &next, progress) {
                     found.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(row);
+                }
+                if let Some(words) = outside::take_fault_of_run() {
+                    failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(words);
                 }
             }
         };
@@ -154,7 +159,7 @@ impl Study<'_> {
             }
             work();
         });
-        if let Some(words) = outside::fault() {
+        if let Some(words) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(words);
         }
         let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
