@@ -11,7 +11,7 @@ use twin_lab::{
     Commands, Config, Figures, MeasureEntry, NOISE, Spread, Trust, Workload, differ, median,
 };
 
-use crate::plan::{Apart, Plan};
+use crate::plan::{HeldOut, Plan};
 use crate::rest::rest;
 use crate::search::{Ended, Judged, Outcome, Question, Search, Tried};
 use crate::space::{LeftOut, Point};
@@ -198,7 +198,7 @@ fn finalists(
     let round = search.plan.rounds.len();
     let seeds = search.plan.seeds.clone();
     let mut all = search.figures(&field, workload, round, seeds.clone());
-    if let Apart::Rest(first) = search.plan.held {
+    if let HeldOut::Rest(first) = search.plan.held {
         let beginning = Workload::Part(Box::new((*workload).clone()), first);
         let before = search.figures(&field, &beginning, round, seeds);
         all = all.into_iter().zip(before).map(|(whole, before)| both(whole?, before?)).collect();
@@ -260,13 +260,13 @@ fn decided(measure: &MeasureEntry, finalists: &[Finalist]) -> Option<usize> {
 fn judged_on(plan: &Plan, question: &Question<'_>) -> String {
     let seeds = plan.seeds.end - plan.seeds.start;
     match plan.held {
-        Apart::Seeds => format!("{seeds} seeds that the search did not use"),
-        Apart::Rest(first) => format!(
+        HeldOut::Seeds => format!("{seeds} seeds that the search did not use"),
+        HeldOut::Rest(first) => format!(
             "the last {} of {} operations, which the search did not see",
             question.operations - first,
             question.operations
         ),
-        Apart::Nothing => "the operations that the search saw too, because they are few".into(),
+        HeldOut::Nothing => "the operations that the search saw too, because they are few".into(),
     }
 }
 
@@ -279,12 +279,12 @@ fn details(plan: &Plan, question: &Question<'_>) -> Value {
         "seed": question.seed,
         "rounds": rounds.collect::<Vec<_>>(),
         "held_out_from": match plan.held {
-            Apart::Rest(first) => json!(first),
-            Apart::Seeds | Apart::Nothing => Value::Null,
+            HeldOut::Rest(first) => json!(first),
+            HeldOut::Seeds | HeldOut::Nothing => Value::Null,
         },
         "held_out_seeds": match plan.held {
-            Apart::Nothing => json!(0),
-            Apart::Seeds | Apart::Rest(_) => json!(plan.seeds.end - plan.seeds.start),
+            HeldOut::Nothing => json!(0),
+            HeldOut::Seeds | HeldOut::Rest(_) => json!(plan.seeds.end - plan.seeds.start),
         },
     })
 }

@@ -40,7 +40,7 @@ pub(crate) struct Round {
 
 /// What the last judgement is made on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Apart {
+pub(crate) enum HeldOut {
     /// Workloads drawn with seeds that the search did not have.
     Seeds,
     /// The operations behind these, which the search did not see.
@@ -53,7 +53,7 @@ pub(crate) enum Apart {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Plan {
     pub(crate) rounds: Vec<Round>,
-    pub(crate) held: Apart,
+    pub(crate) held: HeldOut,
     /// The seeds of the last judgement.
     pub(crate) seeds: std::ops::Range<u64>,
     all_operations: u64,
@@ -64,16 +64,16 @@ impl Plan {
     pub(crate) fn of(workload: &Workload, operations: u64, budget: u64) -> Plan {
         let is_drawn = workload.is_drawn();
         let (held, searched) = match (is_drawn, operations < LEAST_HELD) {
-            (true, _) => (Apart::Seeds, operations),
-            (false, true) => (Apart::Nothing, operations),
+            (true, _) => (HeldOut::Seeds, operations),
+            (false, true) => (HeldOut::Nothing, operations),
             (false, false) => {
                 let searched = operations * SEARCHED / 100;
-                (Apart::Rest(searched), searched)
+                (HeldOut::Rest(searched), searched)
             }
         };
         let seeds = if is_drawn { SEEDS_OF_DRAWN } else { SEEDS_OF_RECORDED };
         let last_seeds = if is_drawn { 2 } else { 1 };
-        let judged = FINALISTS * seeds * if matches!(held, Apart::Rest(_)) { 2 } else { 1 };
+        let judged = FINALISTS * seeds * if matches!(held, HeldOut::Rest(_)) { 2 } else { 1 };
         // The default runs in every round besides.
         let rest =
             budget.max(LEAST_BUDGET).saturating_sub(judged + SIMPLER + 2 + last_seeds) as usize;
@@ -99,7 +99,7 @@ impl Plan {
     }
 
     fn judged_runs(&self) -> u64 {
-        let twice = if matches!(self.held, Apart::Rest(_)) { 2 } else { 1 };
+        let twice = if matches!(self.held, HeldOut::Rest(_)) { 2 } else { 1 };
         FINALISTS * (self.seeds.end - self.seeds.start) * twice
     }
 
@@ -117,8 +117,8 @@ impl Plan {
         let last = self.rounds.last().map_or(0, |round| round.operations);
         let seeds = FINALISTS * (self.seeds.end - self.seeds.start);
         let judged = match self.held {
-            Apart::Rest(first) => seeds * (self.all_operations + first),
-            Apart::Seeds | Apart::Nothing => seeds * self.all_operations,
+            HeldOut::Rest(first) => seeds * (self.all_operations + first),
+            HeldOut::Seeds | HeldOut::Nothing => seeds * self.all_operations,
         };
         rounds + SIMPLER * last + judged
     }
@@ -158,9 +158,9 @@ mod tests {
         let plan = Plan::of(&recorded(), 1_000_000, 300);
         let parts: Vec<u64> = plan.rounds.iter().map(|round| round.operations).collect();
         assert_eq!(parts, [66_666, 200_000, 600_000]);
-        assert_eq!((plan.held, plan.seeds.clone().count()), (Apart::Rest(600_000), 3));
+        assert_eq!((plan.held, plan.seeds.clone().count()), (HeldOut::Rest(600_000), 3));
         let drawn = Plan::of(&drawn(), 900_000, 300);
-        assert_eq!((drawn.held, drawn.rounds[2].operations), (Apart::Seeds, 900_000));
+        assert_eq!((drawn.held, drawn.rounds[2].operations), (HeldOut::Seeds, 900_000));
         assert!(drawn.seeds.start > drawn.rounds[2].seeds);
     }
 
@@ -168,6 +168,6 @@ mod tests {
     fn a_short_workload_is_run_whole_and_a_very_short_one_held_back_nowhere() {
         let plan = Plan::of(&recorded(), 3_000, 300);
         assert!(plan.rounds.iter().all(|round| round.operations == 1_800));
-        assert_eq!(Plan::of(&recorded(), 100, 300).held, Apart::Nothing);
+        assert_eq!(Plan::of(&recorded(), 100, 300).held, HeldOut::Nothing);
     }
 }

@@ -65,7 +65,7 @@ struct Row<'a> {
     mounted: Option<f64>,
     mounted_min: Option<f64>,
     mounted_max: Option<f64>,
-    written_bytes: f64,
+    written_bytes: u64,
     cache_bytes: u64,
     mkfs: String,
     mount: String,
@@ -146,7 +146,7 @@ impl Advice {
             Said::Keep => {
                 sentences.push(self.kept(confirmation));
                 if let Confirmation::Missing(why) = confirmation
-                    && self.set.is_some()
+                    && self.challenger().is_some()
                 {
                     sentences.push(format!("It was not confirmed on mounts: {why}."));
                 }
@@ -190,15 +190,18 @@ impl Advice {
         let factor = self.measure.error(&self.trust);
         let predicted = best.median().zip(self.default().and_then(Finalist::median));
         let predicted = predicted.map(|(own, usual)| usual / own);
-        let simulated = match predicted.filter(|_| factor > 1.0) {
-            Some(ratio) => format!(
-                "Simulated times are off against each other by up to a factor of {factor:.2} ({}), so \
-                 expect {:.2} to {:.2} times",
-                self.trust.source(),
-                ratio / factor,
-                ratio * factor
-            ),
-            None => "Counts are simulated without such an error as times have".into(),
+        let off = || {
+            let source = self.trust.source();
+            format!(
+                "Simulated times are off against each other by up to a factor of {factor:.2} ({source})"
+            )
+        };
+        let simulated = match predicted {
+            Some(ratio) if factor > 1.0 => {
+                format!("{}, so expect {:.2} to {:.2} times", off(), ratio / factor, ratio * factor)
+            }
+            None if factor > 1.0 => off(),
+            _ => "Counts are simulated without such an error as times have".into(),
         };
         let at = self.challenger_at().unwrap_or(0);
         let shown = match (self.on_mounts(at, confirmation), confirmation) {
@@ -411,7 +414,7 @@ impl Advice {
                 mounted: spread.map(|spread| spread.median),
                 mounted_min: spread.map(|spread| spread.min),
                 mounted_max: spread.map(|spread| spread.max),
-                written_bytes: one.written_bytes,
+                written_bytes: one.written_bytes as u64,
                 cache_bytes: one.config.settings.cache_bytes,
                 mkfs,
                 mount,

@@ -6,7 +6,8 @@
 //! of one layout. The default goes through all rounds. A configuration that could not run, or in which operations
 //! failed, is out, with its reason.
 
-use std::collections::BTreeMap;
+use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -112,13 +113,13 @@ pub(crate) struct Search<'a> {
     /// Configurations that are out, with their reasons, in the order in which they were found.
     pub(crate) failures: Vec<(String, String)>,
     /// All that ran.
-    pub(crate) tried: BTreeMap<String, ()>,
+    pub(crate) tried: BTreeSet<String>,
 }
 
 impl<'a> Search<'a> {
     pub(crate) fn new(question: &'a Question<'a>, ended: Ended<'a>) -> Search<'a> {
         let plan = question.plan();
-        let (failures, tried) = (Vec::new(), BTreeMap::new());
+        let (failures, tried) = (Vec::new(), BTreeSet::new());
         Search { question, plan, ended, runs: AtomicUsize::new(0), failures, tried }
     }
 
@@ -184,21 +185,15 @@ impl<'a> Search<'a> {
             true => Workload::Part(Box::new(whole.clone()), round.operations),
             false => whole.clone(),
         };
-        let all = self.figures(field, &part, nth, 0..round.seeds);
-        all.into_iter().map(|runs| self.outcome(runs?)).collect()
-    }
-
-    fn outcome(&self, runs: Vec<Figures>) -> Result<Outcome, String> {
         let measure = self.question.measure;
-        let values: Option<Vec<f64>> = runs.iter().map(|run| measure.value_of(run)).collect();
-        let values = values.ok_or_else(|| format!("it has no figure by {}", measure.name))?;
-        let written: Vec<f64> = runs.iter().map(|run| run.disk_use.written_bytes as f64).collect();
-        let digests = runs.iter().map(|run| format!("{} {}", run.digest, run.waiting_s));
-        Ok(Outcome {
-            value: median(&values),
-            written: median(&written),
-            digest: digests.collect::<Vec<_>>().join(" "),
-        })
+        // Figures of many runs would fill the memory.
+        let keep = |run: Figures| Seen {
+            value: measure.value_of(&run),
+            written: run.disk_use.written_bytes as f64,
+            digest: format!("{} {}", run.digest, run.waiting_s),
+        };
+        let all = self.each(field, (&part, 0..round.seeds), nth, &keep);
+        all.into_iter().map(|runs| outcome(measure, &runs?)).collect()
     }
 
     /// The figures of configurations on a workload, a run for each seed.
@@ -207,12 +202,23 @@ impl<'a> Search<'a> {
         field: &[Point],
         workload: &Workload,
         round: usize,
-        seeds: std::ops::Range<u64>,
+        seeds: Range<u64>,
     ) -> Vec<Result<Vec<Figures>, String>> {
+        self.each(field, (workload, seeds), round, &|run| run)
+    }
+
+    /// What is kept of each run of configurations on a workload, a run for each seed.
+    fn each<T: Send>(
+        &mut self,
+        field: &[Point],
+        (workload, seeds): (&Workload, Range<u64>),
+        round: usize,
+        keep: &(dyn Fn(Figures) -> T + Sync),
+    ) -> Vec<Result<Vec<T>, String>> {
         let Question { space, machine, pace, measure, steps, threads, .. } = self.question;
         let first = self.runs();
         let texts: Vec<String> = field.iter().map(|point| space.text(point)).collect();
-        self.tried.extend(texts.iter().map(|text| (text.clone(), ())));
+        self.tried.extend(texts.iter().cloned());
         let configs: Vec<_> = field.iter().map(|at| space.config(at, machine.as_ref())).collect();
         let count = (seeds.end - seeds.start) as usize;
         let run = |at: usize| {
@@ -229,7 +235,7 @@ impl<'a> Search<'a> {
                 written_bytes: known.map_or(0, |figures| figures.disk_use.written_bytes),
             };
             (self.ended)(first + at, tried);
-            figures
+            figures.map(keep)
         };
         let all = side_by_side(field.len() * count, *threads, &run, &|_, _| {});
         self.runs.fetch_add(all.len(), Ordering::Relaxed);
@@ -266,6 +272,21 @@ impl<'a> Search<'a> {
     }
 }
 
+/// What a round needs of a run.
+struct Seen {
+    value: Option<f64>,
+    written: f64,
+    digest: String,
+}
+
+fn outcome(measure: &MeasureEntry, runs: &[Seen]) -> Result<Outcome, String> {
+    let values: Option<Vec<f64>> = runs.iter().map(|run| run.value).collect();
+    let values = values.ok_or_else(|| format!("it has no figure by {}", measure.name))?;
+    let written: Vec<f64> = runs.iter().map(|run| run.written).collect();
+    let digests: Vec<&str> = runs.iter().map(|run| run.digest.as_str()).collect();
+    Ok(Outcome { value: median(&values), written: median(&written), digest: digests.join(" ") })
+}
+
 /// The figures of a run, or why they do not count.
 pub(crate) fn sound(result: Result<Figures, SimulateError>) -> Result<Figures, String> {
     let figures = result.map_err(|error| error.to_string())?;
@@ -289,11 +310,10 @@ fn sort(judged: &mut [Judged]) {
 /// The field of the next round: survivors, and a third that joins the changes of the best.
 fn next_field(judged: &[Judged], places: usize) -> Vec<Point> {
     let (mut first, mut same): (Vec<&Judged>, Vec<&Judged>) = Default::default();
+    let mut digests = BTreeSet::new();
     for one in judged {
-        match first.iter().any(|(_, other)| other.digest == one.1.digest) {
-            true => same.push(one),
-            false => first.push(one),
-        }
+        let is_new = digests.insert(&one.1.digest);
+        if is_new { &mut first } else { &mut same }.push(one);
     }
     let joined = places / 3;
     let order: Vec<Point> = first.iter().chain(&same).map(|(point, _)| point.clone()).collect();

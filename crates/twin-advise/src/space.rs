@@ -5,6 +5,7 @@
 //! `twinfs mount` can make real. What would lose synced data in a crash is left out unless the user names it; all that
 //! is left out is told.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use twin_fs::LayoutKind;
@@ -371,13 +372,14 @@ impl Space {
         let mut single: Vec<Point> = field.iter().flat_map(|bare| self.single(bare)).collect();
         rng.shuffle(&mut single);
         field.extend(single.into_iter().take((count / 2).max(1)));
+        let mut known: BTreeSet<Point> = field.iter().cloned().collect();
         // A small space has no more than it has.
         for _ in 0..count * 20 {
             if field.len() >= count {
                 break;
             }
             let drawn = self.drawn(rng);
-            if !field.iter().any(|other| self.text(other) == self.text(&drawn)) {
+            if known.insert(drawn.clone()) {
                 field.push(drawn);
             }
         }

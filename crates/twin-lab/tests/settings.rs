@@ -95,6 +95,12 @@ const CASES: &[Case] = &[
     ("flush", ["", ""], OVERWRITES, ["delayed", "segment"]),
     ("flush-age", ["flush=delayed", "flush=delayed"], FILES, ["1", "90000"]),
     (
+        "mount-flush",
+        ["front-end=fuse,flush=delayed,cache=1M", "front-end=fuse,flush=delayed,cache=1M"],
+        OVERWRITES,
+        ["yes", "no"],
+    ),
+    (
         "flush-by",
         ["flush=update,cache=1M", "flush=nvram-block,cache=1M"],
         OVERWRITES,

@@ -131,11 +131,9 @@ impl Turn<'_> {
     /// Of our layouts: the same history in simulation, beside where everything really is.
     fn simulated(&self, real: &VolumeMap) -> Result<Option<SimulatedOld>, String> {
         let Some(Ours { layout, config }) = self.system.ours() else { return Ok(None) };
-        let mut of_layout = config.clone();
-        of_layout.complete(&|_| false);
         let how = AgeSettings {
             layout: *layout,
-            of_layout,
+            of_layout: config.clone(),
             sector: self.old.sector(),
             end: END,
             span_ns: 0,

@@ -55,10 +55,12 @@ impl System {
         let known = KINDS.iter().find(|kind| kind.name == layout.name());
         let kind = Kind { name: layout.name(), mkfs: &[TWINFS], mount: OURS };
         let kind = known.copied().unwrap_or(kind);
+        let mut config = layout.config();
+        config.complete(&|_| false);
         System {
             kind,
             settings: String::new(),
-            ours: Some(Ours { layout, config: layout.config() }),
+            ours: Some(Ours { layout, config }),
             commands: Commands::of(layout, &[]).unwrap_or_default(),
         }
     }
@@ -92,17 +94,12 @@ impl System {
                     "" => twin_lab::Config::parse(layout.name()),
                     settings => twin_lab::Config::parse(&format!("{}:{settings}", layout.name())),
                 };
-                parsed.map_err(said)?;
+                let config = parsed.map_err(said)?.of_layout;
                 let all = grammar::settings(settings).map_err(said)?;
                 let commands = Commands::of(layout, &all).map_err(said)?;
                 if let Some(of_machine) = all.iter().find(|one| is_of_machine(one.key)) {
                     let why = format!("{} is of the machine, which is there", of_machine.key);
                     return Err(said(SettingsError::new(why)));
-                }
-                let mut config = layout.config();
-                for one in &all {
-                    // The others are options of the commands; all of them exist.
-                    let _ = config.set_for_open(one.key, one.value);
                 }
                 (Some(Ours { layout, config }), commands)
             }

@@ -1,8 +1,12 @@
 //! `twinfs advise`: what it says can be typed, equal seeds say the same, and what the user fixes is kept.
 
+// A signal is sent after some real time.
+#![allow(clippy::disallowed_methods)]
+
 mod common;
 
-use std::process::Command;
+use std::process::{Command, Output, Stdio};
+use std::time::Duration;
 
 use common::{Place, text, twinfs};
 use serde_json::Value;
@@ -148,6 +152,36 @@ fn of_a_recording_the_last_part_is_held_back() {
     let said = "operations, which the search did not see";
     assert!(verdict.contains(said) || verdict.contains("none of"), "{verdict}");
     assert!(answer["details"]["held_out_from"].as_u64().unwrap() > 0, "{answer}");
+}
+
+/// What a long search prints when it is interrupted after a while.
+fn interrupted(after: Duration) -> Output {
+    use rustix::process::{Pid, Signal, kill_process};
+    let mut command = Command::new(env!("CARGO_BIN_EXE_twinfs"));
+    let words = SYNCS.iter().map(|word| if *word == "60" { "100000" } else { word });
+    command.args(words).stdin(Stdio::null());
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(after);
+    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
+    child.wait_with_output().unwrap()
+}
+
+#[test]
+fn an_interrupted_search_prints_the_best_so_far_and_advises_nothing() {
+    // Machines and builds differ in speed: some waits are tried.
+    let waits = [300, 600, 1200, 2500, 5000, 10_000].map(Duration::from_millis);
+    let cut = waits.into_iter().map(interrupted).find_map(|out| {
+        let answer: Value = serde_json::from_slice(&out.stdout).ok()?;
+        let has_rows = !answer["rows"].as_array()?.is_empty();
+        (out.status.code() == Some(130) && has_rows).then_some(answer)
+    });
+    let cut = cut.expect("an interrupt behind the first run");
+    assert!(cut["partial"].as_str().unwrap().starts_with("interrupted after "), "{cut}");
+    assert!(cut["verdict"].as_str().unwrap().contains("nothing is advised"), "{cut}");
+    let rows = cut["rows"].as_array().unwrap();
+    assert!(rows.iter().all(|row| row["advised"] == false && row["is_partial"] == true), "{cut}");
+    let schema: Value = serde_json::from_str(twin_report::schema::SCHEMA_TEXT).unwrap();
+    assert_eq!(twin_report::schema::problems(&schema, &cut), [""; 0]);
 }
 
 /// On real mounts, where root may make them.

@@ -174,15 +174,20 @@ try:
     import pandas, pyarrow.parquet
 except ImportError:
     pandas = None
+try:
+    import polars
+except ImportError:
+    polars = None
 for name in sys.argv[1:]:
     rows = json.load(open(name + ".json"))["rows"]
     found = duckdb.sql(f"select * from read_parquet('{name}.parquet')")
     lines = duckdb.sql(f"select * from read_csv('{name}.csv')")
     assert found.columns == lines.columns, (name, found.columns, lines.columns)
-    count = len(found.fetchall())
+    all = found.fetchall()
+    count = len(all)
     assert count >= len(rows), (name, count, len(rows))
     # Plain members of the first row are the same values.
-    first = dict(zip(found.columns, found.fetchone() or ()))
+    first = dict(zip(found.columns, all[0] if all else ()))
     for member, value in (rows[0] if rows else {}).items():
         if isinstance(value, (str, int, float, bool)):
             assert first[member] == value, (name, member, value, first[member])
@@ -191,7 +196,11 @@ for name in sys.argv[1:]:
         assert table.num_rows == count and table.column_names == found.columns, name
         frame = pandas.read_parquet(name + ".parquet")
         assert len(frame) == count, name
-print("READ", len(sys.argv) - 1, "pandas" if pandas else "without pandas")
+    if polars:
+        frame = polars.read_parquet(name + ".parquet")
+        assert frame.height == count and frame.columns == found.columns, name
+others = [one for one, found in (("pandas", pandas), ("polars", polars)) if found]
+print("READ", len(sys.argv) - 1, *others)
 "#;
 
 #[test]
