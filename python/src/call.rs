@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::Parser;
 use pyo3::exceptions::PyRuntimeError;
 use pyo3::prelude::*;
-use twin_cli::{Failure, Reproduce, carry_out};
+use twin_cli::{Failure, Reproduce, status_of};
 use twin_host::Interrupts;
 
 use crate::policy;
@@ -108,13 +108,6 @@ fn carried_out(call: &Arc<twin_cli::Call>) -> Ended {
         },
         _ => twinfs::call(call),
     };
-    // One that failed is no fault of the next call.
-    let fault = twin_settings::outside::fault();
-    twin_settings::outside::forget_fault();
-    let outcome = match fault {
-        Some(why) => Err(why.into()),
-        None => outcome,
-    };
     match outcome {
         Ok(code) => (status(code), None),
         Err(Failure { why, status }) => (status, Some(why)),
@@ -122,11 +115,11 @@ fn carried_out(call: &Arc<twin_cli::Call>) -> Ended {
 }
 
 /// Carries out the command line of a process.
-pub(crate) fn main_with(words: Vec<String>) -> ExitCode {
+pub(crate) fn main_with(words: Vec<String>) -> u8 {
     match words.get(1).map(String::as_str) {
         Some(REPRODUCE) => {
             let args = Reproduce::parse_from(&words[1..]);
-            carry_out(Interrupts::listen(), |interrupts| {
+            status_of(Interrupts::listen(), |interrupts| {
                 twin_papers::command::run(&args, interrupts)
             })
         }
@@ -135,6 +128,6 @@ pub(crate) fn main_with(words: Vec<String>) -> ExitCode {
 }
 
 /// The number of an exit code, of which commands have two; others are failures.
-pub(crate) fn status(code: ExitCode) -> u8 {
+fn status(code: ExitCode) -> u8 {
     u8::from(code != ExitCode::SUCCESS)
 }

@@ -47,5 +47,5 @@ fn set_program(path: std::path::PathBuf) {
 /// status. Signals are the command's from now on.
 #[pyfunction]
 fn main(py: Python<'_>, words: Vec<String>) -> u8 {
-    py.detach(|| call::status(call::main_with(words)))
+    py.detach(|| call::main_with(words))
 }

@@ -22,4 +22,4 @@ pub use outcome::{Failure, Outcome, usage};
 pub use output::{Format, Output};
 pub use printing::Printer;
 pub use reproduce::Reproduce;
-pub use saying::{carry_out, say, say_to_reader};
+pub use saying::{carry_out, say, say_to_reader, status_of};

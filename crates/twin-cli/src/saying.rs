@@ -38,6 +38,14 @@ pub fn carry_out(
     interrupts: Result<Interrupts, String>,
     command: impl FnOnce(&Interrupts) -> Outcome,
 ) -> ExitCode {
+    ExitCode::from(status_of(interrupts, command))
+}
+
+/// The same as a number, for a process that another program ends.
+pub fn status_of(
+    interrupts: Result<Interrupts, String>,
+    command: impl FnOnce(&Interrupts) -> Outcome,
+) -> u8 {
     let outcome = match &interrupts {
         Ok(interrupts) => command(interrupts),
         Err(why) => Err(why.as_str().into()),
@@ -45,13 +53,14 @@ pub fn carry_out(
     // What failed after an interrupt failed because of it.
     if let Some(status) = interrupts.ok().and_then(|interrupts| interrupts.status()) {
         twin_host::note!("twinfs: interrupted");
-        return ExitCode::from(status);
+        return status;
     }
     match outcome {
-        Ok(code) => code,
+        // Commands succeed or fail; other statuses are those of failures with words.
+        Ok(code) => u8::from(code != ExitCode::SUCCESS),
         Err(failure) => {
             twin_host::note!("twinfs: {}", failure.why);
-            ExitCode::from(failure.status)
+            failure.status
         }
     }
 }

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::Parser;
-use twin_cli::{Call, Failure, Outcome, carry_out, usage};
+use twin_cli::{Call, Failure, Outcome, status_of, usage};
 use twin_host::Interrupts;
 use twin_settings::outside;
 use twin_trace::Source;
@@ -23,7 +23,7 @@ use twin_trace::Source;
 /// Carries out the command line of this process.
 pub fn main() -> ExitCode {
     twin_host::load_policies();
-    carried_out(cli::Cli::parse())
+    ExitCode::from(carried_out(cli::Cli::parse()))
 }
 
 /// Carries out a call of a command on this thread.
@@ -52,18 +52,19 @@ pub fn call(call: &Arc<Call>) -> Result<ExitCode, Failure> {
     })
 }
 
-/// Carries out a command line, `words` with the name of the program first, as [`main`] does that of this process.
-pub fn main_with(words: Vec<String>) -> ExitCode {
+/// Carries out a command line, `words` with the name of the program first, as [`main`] does that of this process, and
+/// returns its exit status.
+pub fn main_with(words: Vec<String>) -> u8 {
     twin_host::load_policies();
     carried_out(cli::Cli::parse_from(words))
 }
 
-fn carried_out(cli: cli::Cli) -> ExitCode {
+fn carried_out(cli: cli::Cli) -> u8 {
     let interrupts = match cmd::serves(&cli.command) {
         true => Ok(Interrupts::default()),
         false => Interrupts::listen(),
     };
-    carry_out(interrupts, |interrupts| sound(cmd::run(cli.command, interrupts)))
+    status_of(interrupts, |interrupts| sound(cmd::run(cli.command, interrupts)))
 }
 
 /// The outcome, unless a policy from outside failed: that makes void whatever was found with it.
