@@ -90,8 +90,8 @@ impl OfPython {
                 Ok(slot) if is_fit(slot) => return Some(slot),
                 Ok(_) if hooks.has_failed() => return None,
                 Ok(_) => {}
-                Err(error) => {
-                    hooks.fail(py, error);
+                Err(_) => {
+                    hooks.nonsense(py, format!("victim() returned {answer}: return a slot, or slots in order of preference"));
                     return None;
                 }
             }
