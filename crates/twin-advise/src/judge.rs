@@ -217,7 +217,7 @@ fn finalists(
             mounted: space.mounted_text(&point).map_err(words)?,
             searched: outcome.map(|outcome| outcome.value),
             written_bytes: runs.as_ref().map_or(0.0, written),
-            judged: runs.and_then(|runs| values(*measure, &runs)),
+            judged: runs.and_then(|runs| values(measure, &runs)),
         })
     });
     made.collect()

@@ -219,12 +219,12 @@ impl<'a> Search<'a> {
         let first = self.runs();
         let texts: Vec<String> = field.iter().map(|point| space.text(point)).collect();
         self.tried.extend(texts.iter().cloned());
-        let configs: Vec<_> = field.iter().map(|at| space.config(at, machine.as_ref())).collect();
         let count = (seeds.end - seeds.start) as usize;
         let run = |at: usize| {
             let (which, seed) = (at / count, seeds.start + (at % count) as u64);
-            let config = configs[which].as_ref().map_err(ToString::to_string)?;
-            let run = Run { seed, steps: steps.clone(), ..Run::from(config) };
+            let config = space.config(&field[which], machine.as_ref());
+            let config = config.map_err(|error| error.to_string())?;
+            let run = Run { seed, steps: steps.clone(), ..Run::of(config) };
             let result = simulate(run, &workload.with_seed(seed), *pace);
             let figures = sound(result);
             let known = figures.as_ref().ok();

@@ -158,7 +158,7 @@ fn of_a_recording_the_last_part_is_held_back() {
 fn interrupted(after: Duration) -> Output {
     use rustix::process::{Pid, Signal, kill_process};
     let mut command = Command::new(env!("CARGO_BIN_EXE_twinfs"));
-    let words = SYNCS.iter().map(|word| if *word == "60" { "100000" } else { word });
+    let words = SYNCS.iter().map(|word| if *word == "60" { "2000" } else { word });
     command.args(words).stdin(Stdio::null());
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(after);
