@@ -139,6 +139,28 @@ fn sieve_in_a_module_is_the_one_of_the_program() {
     assert_eq!(digests[0].1, digests[1].1, "{both}");
 }
 
+/// The second module was taken for the first, because copies of both had the same name.
+#[test]
+fn several_modules_are_loaded_beside_each_other() {
+    let place = outside("several");
+    let mine = new_policy(&place, "mine", "replacement");
+    let Some(sieve) = build(&mine) else { return };
+    let other = new_policy(&place, "other", "replacement");
+    // A frame that was used leaves like any other: first in, first out.
+    change(other.join("src/lib.rs"), "place.was_used = true;", "place.was_used = false;");
+    let fifo = build(&other).unwrap();
+    let victim = build(&new_policy(&place, "victim", "victim")).unwrap();
+    let (trace, policies) = (trace(&place), format!("{sieve},{fifo},sieve,fifo"));
+    let all =
+        json(&["cache", &trace, "--policies", &policies, "--sizes", "256K", "--format", "json"]);
+    let misses = column(&all, "policy", "misses");
+    let of = |name: &str| &misses.iter().find(|(policy, _)| policy == name).unwrap().1;
+    assert_eq!((of(&sieve), of(&fifo)), (of("sieve"), of("fifo")), "{all}");
+    assert_ne!(of("sieve"), of("fifo"));
+    let config = format!("lfs:size=16M,cache=1M,replacement={fifo},victim={victim}");
+    json(&["compare", &config, "-w", "mail:messages=100", "--format", "json"]);
+}
+
 #[test]
 fn what_is_no_module_for_this_program_is_refused_with_words() {
     let place = outside("wrong");

@@ -168,6 +168,9 @@ fn opened(path: &str, bytes: &[u8]) -> Result<*const Module, String> {
         let why = why.strip_prefix(&format!("{place}: ")).unwrap_or(&why);
         return Err(format!("{path}: it is no shared library that can be loaded here: {why}"));
     }
+    // The system knows a library by the name with which it was opened. The descriptor stays open, so that no other copy
+    // gets its number and is taken for this one.
+    std::mem::forget(copy);
     // SAFETY: the handle is open, and the text ends with a zero.
     let found = unsafe { libc::dlsym(handle, symbol.as_ptr()) };
     if found.is_null() {
@@ -177,7 +180,7 @@ fn opened(path: &str, bytes: &[u8]) -> Result<*const Module, String> {
             "{path}: it has no policy: it does not export {SYMBOL}; `twinfs new-policy` writes a crate that does"
         ));
     }
-    // The handle is kept for ever. The descriptor is not: what is mapped stays.
+    // The handle is kept for ever.
     Ok(found.cast())
 }
 
