@@ -111,6 +111,11 @@ const EXAMPLES: &[(&str, &str)] = &[
          Rename \"\\a\\b c\" \"\\a\\d\" NT_STATUS_OK\nDeltree \"\\a\" NT_STATUS_OK\n",
     ),
     (
+        "path-operations",
+        "op,path,to,offset,length,at_s,client\nmkdir,a,,,,0,1\nwrite,\"a/b c\",,,100,0.5,1\nread,d/old,,8,9,1,2\n\
+         rename,\"a/b c\",a/e,,,1,1\ntruncate,a/e,,,3,2,1\nlink,a/e,f,,,2,1\nremove,f,,,,3,1\nlist,a,,,,3,1\n",
+    ),
+    (
         "strace",
         "7 1.0 openat(AT_FDCWD</w>, \"../a\", O_RDWR|O_CREAT, 0644) = 3</a> <0.5>\n\
          7 2.0 write(3</a>, \"x\\n\"..., 4096) = 4096 <0.1>\n7 2.1 vfork( <unfinished ...>\n\

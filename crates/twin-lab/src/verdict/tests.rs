@@ -116,7 +116,7 @@ fn times_within_the_error_of_simulation_are_too_close_to_call() {
     let beyond = 1.0 + (FIDELITY - 1.0) * 1.1;
     let (ranks, text) = judge(vec![run("b", beyond), run("a", 1.0)], "finish");
     assert_eq!(ranks, [Some(2), Some(1)]);
-    assert!(text.unwrap().contains("Nothing is ranked within a factor of 1.29"));
+    assert!(text.unwrap().contains("Nothing is ranked within a factor of 1.30"));
     let three = vec![run("a", 1.0), run("b", just), run("c", 2.0)];
     let (ranks, text) = judge(three, "finish");
     assert_eq!(ranks, [Some(1), Some(1), Some(3)]);
