@@ -26,7 +26,7 @@ _twinfs.set_program(program())
 def word(value: object) -> str:
     """A value as a word of a command line."""
     if isinstance(value, os.PathLike):
-        return os.fspath(value)
+        return str(os.fspath(value))
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
     return str(value)

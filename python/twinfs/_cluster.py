@@ -22,7 +22,7 @@ from ._errors import TwinfsError
 from ._progress import shown
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
+    from distributed import Client
 
 #: The names and contents of files.
 Files = dict[str, bytes]
@@ -41,21 +41,24 @@ def run_there(
     progress: Told,
 ) -> None:
     """Makes the runs that the store lacks on the workers, and keeps their rows."""
-    from distributed import as_completed
+    import distributed
 
+    # The library has no types for its calls.
+    as_completed: Any = distributed.as_completed
+    cluster: Any = client
     path = Path(path)
     kept = Path(f"{path}.runs") if store is None else Path(store)
     jobs = call("run", path, store=store, machine=machine, list=True, progress=False).rows
-    threads = max(1, sum(client.nthreads().values()))
+    threads = max(1, sum(cluster.nthreads().values()))
     count = min(len(jobs), max(threads * _EACH, -(-len(jobs) // _MOST)))
     # A part has every count-th job.
     missing = [part for part in range(count) if not all(job["state"] != "missing" for job in jobs[part::count])]
     if not missing:
         return
-    files = client.scatter(_files(path, machine), broadcast=True, hash=False)
+    files = cluster.scatter(_files(path, machine), broadcast=True, hash=False)
     call_of = uuid.uuid4().hex[:8]
     futures = [
-        client.submit(
+        cluster.submit(
             _part, files, path.name, None if machine is None else _MACHINE, f"{part + 1}/{count}", _build(),
             key=f"{_name(jobs[part], len(jobs[part::count]))}-{call_of}{part:06x}", pure=False,
         )
@@ -70,7 +73,7 @@ def run_there(
             if told is not None:
                 told("parts", done, len(futures))
     except BaseException:
-        client.cancel(futures)
+        cluster.cancel(futures)
         raise
     finally:
         if bar is not None:

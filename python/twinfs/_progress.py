@@ -49,7 +49,7 @@ def _in_notebook() -> Callable[[str], None] | None:
         return None
     from IPython.display import display  # type: ignore[import-not-found, unused-ignore]
 
-    handle = display({"text/plain": ""}, raw=True, display_id=True)
+    handle: Any = display({"text/plain": ""}, raw=True, display_id=True)  # type: ignore[no-untyped-call, unused-ignore]
     return lambda text: handle.update({"text/plain": text}, raw=True)
 
 

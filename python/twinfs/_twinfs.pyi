@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import Any, final
 
-__file__: str
+__all__ = ["Call", "Operations", "Report", "Rows", "add_policy", "main", "set_program", "version"]
 
 def version() -> str: ...
 def set_program(path: str | PathLike[str]) -> None: ...

@@ -16,6 +16,7 @@ const TESTERS: &[&str] = &[
     "pytest",
     "mypy",
     "pandas",
+    "pandas-stubs",
     "polars",
     "duckdb",
     "distributed",

@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use pyo3::call::PyCallArgs;
 use pyo3::exceptions::PyValueError;
+use pyo3::ffi;
 use pyo3::prelude::*;
 use twin_settings::outside::report_fault;
 
@@ -20,11 +21,33 @@ pub(crate) fn take_exception() -> Option<PyErr> {
     exception().take()
 }
 
+/// Keeps what Python knows of this thread for as long as a policy lives, so that a hook has only to take the lock:
+/// to make that anew for each hook costs ten times as much.
+struct Pinned(ffi::PyGILState_STATE);
+
+impl Pinned {
+    fn new(_attached: Python<'_>) -> Pinned {
+        // SAFETY: this thread is attached, so Python counts one user of its state more, and the lock stays as it is.
+        Pinned(unsafe { ffi::PyGILState_Ensure() })
+    }
+}
+
+impl Drop for Pinned {
+    fn drop(&mut self) {
+        let state = self.0;
+        // SAFETY: policies stay on the thread that made them, so this is the state that `new` counted; and the thread
+        // is attached again, as it was then.
+        Python::attach(|_| unsafe { ffi::PyGILState_Release(state) });
+    }
+}
+
 /// An object with hooks.
 pub(super) struct Hooks {
-    policy: String,
+    // Dropped before `pinned`, whose thread it needs.
     object: Option<Py<PyAny>>,
+    policy: String,
     has_failed: Cell<bool>,
+    _pinned: Pinned,
 }
 
 /// One of its hooks; none if the class does not have it.
@@ -38,7 +61,9 @@ impl Hooks {
         py: Python<'py>,
         arguments: impl PyCallArgs<'py>,
     ) -> Hooks {
-        let hooks = Hooks { policy: policy.into(), object: None, has_failed: Cell::new(false) };
+        let has_failed = Cell::new(false);
+        let hooks =
+            Hooks { object: None, policy: policy.into(), has_failed, _pinned: Pinned::new(py) };
         match class.bind(py).call1(arguments) {
             Ok(object) => Hooks { object: Some(object.unbind()), ..hooks },
             Err(error) => {

@@ -87,6 +87,8 @@ struct Copy {
 impl Copy {
     fn start(source: &dyn Source, new: Option<&NewFile>, name: &str) -> Result<Copy, Failure> {
         let Header { kind, start, seed, traits, text } = source.header();
+        // Without the directories, which are nobody's business, and differ where the same trace is made again.
+        let name = name.rsplit('/').next().unwrap_or(name);
         let text = format!("{text}, from {name}");
         // Contents are not taken along: what the readers make has none.
         let traits = Traits { contents: false, ..*traits };
