@@ -104,7 +104,7 @@ fn a_wrong_line_is_named_by_its_number() {
     assert_eq!(line("netbench", "Mkdir \"\\a\" FINE\n").0, 1);
     assert_eq!(line("netbench", &format!("Mkdir \"{}\" NT_STATUS_OK", "x".repeat(70_000))).0, 1);
     let error = readers::open("nothing", std::io::empty()).err().unwrap().to_string();
-    assert!(error.contains("netbench, strace, rewrites, checkouts"), "{error}");
+    assert!(error.contains("netbench, strace, path-operations, rewrites, checkouts"), "{error}");
 }
 
 const OFFICE: &str = r#"Mkdir "\clients" NT_STATUS_OK

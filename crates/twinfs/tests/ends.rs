@@ -191,7 +191,7 @@ fn the_nearest_name_is_suggested_everywhere() {
         (&["replay", "-c", "fsf", TRACE], "\"ffs\""),
         (&["bench", "--config", "lfs", "smal"], "\"small\""),
         (&["bench", "--peers", "--only", "ext3"], "\"ext4\""),
-        (&["volume", "--victim", "gredy"], "'greedy'"),
+        (&["volume", "--victim", "gredy"], "\"greedy\""),
         (&["volume", "-w", "zipff"], "\"zipf\""),
         (&["validate", "--workloads", "untr"], "\"untar\""),
         (&["stat", "--format", "jsn", "lfs.img"], "'json'"),
