@@ -44,6 +44,8 @@ impl Call {
     /// Returns the exit status and, if it failed, why.
     #[pyo3(signature = (progress = None))]
     fn run(&self, py: Python<'_>, progress: Option<Py<PyAny>>) -> PyResult<Ended> {
+        // What an interrupted call has left behind is not this one's.
+        let _ = policy::take_exception();
         let (end, ended) = channel();
         // Other threads may hold Python's lock while this one waits, but none waits with it.
         let ended = Mutex::new(ended);
@@ -68,8 +70,8 @@ impl Call {
         }
     }
 
-    /// What was found, standard output beside it, the lines of standard error, and those of events, since this was
-    /// asked last.
+    /// What was found, standard output beside it, the lines of standard error, and those of events, since the last
+    /// time.
     fn said(&self) -> (Vec<Report>, String, Vec<String>, Vec<String>) {
         let twin_cli::Said { reports, text, notes, events } = self.0.said();
         (reports.into_iter().map(Report).collect(), text, notes, events)

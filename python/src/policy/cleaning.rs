@@ -183,7 +183,7 @@ impl trigger::TriggerPolicy for Trigger {
                 return Some(if now { Now } else { Wait });
             }
             let wait_s = self.hooks.value::<f64>(answer, "decide")?;
-            Some(At(input.now_ns + (wait_s.clamp(1e-3, 1e6) * 1e9) as u64))
+            Some(At(input.now_ns + self.hooks.wait_ns(py, "decide", wait_s)?))
         });
         // Cleaning when there is too little room is what happens without any policy.
         decided.unwrap_or(Wait)

@@ -49,19 +49,22 @@ impl FlushPolicy for OfPython {
             if answer.is_none() {
                 return Some(FlushAdvice::Wait);
             }
-            if let Ok(true) = answer.extract::<bool>() {
-                return Some(FlushAdvice::Write(Which::All));
+            if let Ok(all) = answer.extract::<bool>() {
+                return Some(if all { FlushAdvice::Write(Which::All) } else { FlushAdvice::Wait });
             }
             if let Ok(wait_s) = answer.extract::<f64>() {
-                let wait_ns = (wait_s.clamp(1e-3, 1e6) * 1e9) as Nanos;
+                let wait_ns = self.hooks.wait_ns(py, "advise", wait_s)?;
                 return Some(FlushAdvice::WaitUntil(now + wait_ns));
             }
             match answer.extract::<Vec<u64>>() {
+                // To write what is not dirty would be no progress: the policy would be called again at the same time.
+                Ok(inos) if inos.iter().any(|&ino| dirty.file(ino).is_some()) => {
+                    Some(FlushAdvice::Write(Which::Files(inos)))
+                }
                 Ok(inos) if inos.is_empty() => Some(FlushAdvice::Wait),
-                Ok(inos) => Some(FlushAdvice::Write(Which::Files(inos))),
-                Err(_) => {
+                _ => {
                     self.hooks.nonsense(py, format!(
-                        "advise() returned {answer}: return True to write all, a list of files, seconds to wait, or None"
+                        "advise() returned {answer}: return True to write all, numbers of dirty files, seconds to wait, or None"
                     ));
                     None
                 }

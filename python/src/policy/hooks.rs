@@ -16,7 +16,7 @@ fn exception() -> std::sync::MutexGuard<'static, Option<PyErr>> {
     EXCEPTION.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The exception of a hook since this was asked last.
+/// The exception of a hook since the last time.
 pub(crate) fn take_exception() -> Option<PyErr> {
     exception().take()
 }
@@ -122,6 +122,15 @@ impl Hooks {
                 None
             }
         }
+    }
+
+    /// Seconds that a hook wants to wait, as nanoseconds, which are more than none: time must go on.
+    pub(super) fn wait_ns(&self, py: Python<'_>, what: &str, wait_s: f64) -> Option<u64> {
+        if wait_s.is_nan() {
+            self.nonsense(py, format!("{what}() returned a time that is no number"));
+            return None;
+        }
+        Some((wait_s.clamp(1e-3, 1e6) * 1e9) as u64)
     }
 
     /// The value of an answer, which is of this type, or `None` if the answer is None.

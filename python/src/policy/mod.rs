@@ -29,7 +29,7 @@ pub(crate) fn add_policy(
     class: Py<PyAny>,
 ) -> PyResult<()> {
     let added = match kind {
-        "replacement" => replacement::add(py, name, about, class),
+        "replacement" => replacement::add(name, about, class),
         "victim" => cleaning::add_victim(name, about, class),
         "placement" => cleaning::add_placement(py, name, about, class)?,
         "trigger" => cleaning::add_trigger(name, about, class),

@@ -2,7 +2,7 @@
 
 use pyo3::prelude::*;
 use twin_disk::IoKind;
-use twin_disk::queue::{Next, REGISTRY, Scheduler, SchedulerInput, Waiting};
+use twin_disk::queue::{Next, REGISTRY, Scheduler, SchedulerInput, Waiting, overtakes};
 use twin_settings::SettingsError;
 
 use super::hooks::{Hook, Hooks};
@@ -54,6 +54,13 @@ impl Scheduler for OfPython {
                         "choose() returned {chosen}, and {count} requests wait: 0 is the first"
                     ),
                 );
+                return None;
+            }
+            if overtakes(&self.waiting, chosen) {
+                let why = format!(
+                    "choose() returned {chosen}, but an earlier request is for the same bytes"
+                );
+                self.hooks.nonsense(py, why);
                 return None;
             }
             Some(chosen)

@@ -6,12 +6,7 @@ use twin_settings::SettingsError;
 
 use super::hooks::{Hook, Hooks};
 
-pub(super) fn add(
-    _py: Python<'_>,
-    name: &str,
-    about: &str,
-    class: Py<PyAny>,
-) -> Result<(), SettingsError> {
+pub(super) fn add(name: &str, about: &str, class: Py<PyAny>) -> Result<(), SettingsError> {
     let policy = name.to_owned();
     let make = move |capacity: Capacity| -> Box<dyn Replacement> {
         Python::attach(|py| Box::new(OfPython::new(py, &policy, &class, capacity)))

@@ -42,6 +42,19 @@ pub struct Waiting {
     pub deadline: Option<Time>,
 }
 
+/// True if the request at `place` among those that wait, in order of arrival, would be served before an earlier one
+/// for the same bytes, and one of the two writes: then a read would see, or the device keep, what is not the latest.
+/// For schedulers whose rule comes from outside.
+pub fn overtakes(waiting: &[Waiting], place: usize) -> bool {
+    let request = &waiting[place];
+    let overlap = |one: &Waiting| {
+        one.at < request.at.saturating_add(request.len)
+            && request.at < one.at.saturating_add(one.len)
+    };
+    let reads = |one: &Waiting| one.kind == IoKind::Read;
+    waiting[..place].iter().any(|one| !(reads(one) && reads(request)) && overlap(one))
+}
+
 /// The state that a scheduler can see when it chooses.
 pub struct SchedulerInput<'a> {
     /// The time at which the device is free for the next request.

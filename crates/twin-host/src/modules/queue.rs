@@ -9,7 +9,7 @@
 use std::ffi::c_void;
 
 use twin_disk::IoKind;
-use twin_disk::queue::{Next, Positioning, Scheduler, SchedulerInput, Waiting};
+use twin_disk::queue::{Next, Positioning, Scheduler, SchedulerInput, Waiting, overtakes};
 use twin_policy::twinfs::answer;
 use twin_policy::twinfs::queue as outside;
 use twin_rt::Time;
@@ -67,10 +67,6 @@ fn request_of(request: &Waiting) -> outside::Waiting {
     }
 }
 
-fn overlap(a: &Waiting, b: &Waiting) -> bool {
-    a.at < b.at.saturating_add(b.len) && b.at < a.at.saturating_add(a.len)
-}
-
 impl Module {
     /// The place in `waiting` of the request that the policy chose; none if it is called no more.
     fn chosen(&mut self, view: &SchedulerInput<'_>) -> Option<usize> {
@@ -83,7 +79,7 @@ impl Module {
         let named = unsafe { (self.hooks.pop)(policy, &head) };
         match (u32::try_from(named), named) {
             (Ok(id), _) => match self.waiting.iter().position(|waiting| waiting.id == id) {
-                Some(place) if !self.overtakes(place) => return Some(place),
+                Some(place) if !overtakes(&self.waiting, place) => return Some(place),
                 Some(_) => {
                     let what = "wants to serve a request before an earlier one for the same bytes";
                     self.instance.broke(what);
@@ -97,13 +93,6 @@ impl Module {
             (_, other) => self.instance.unexpected("pop", other),
         }
         None
-    }
-
-    fn overtakes(&self, place: usize) -> bool {
-        let request = &self.waiting[place];
-        let reads = |one: &Waiting| one.kind == IoKind::Read;
-        let earlier = self.waiting[..place].iter();
-        earlier.filter(|one| !(reads(one) && reads(request))).any(|one| overlap(one, request))
     }
 }
 
