@@ -184,6 +184,36 @@ def test_an_exception_of_a_hook_ends_the_call_with_it() -> None:
         assert len(twinfs.cache(SERVER, ["lru"], ["1M"])) == 1
 
 
+def test_answers_with_which_time_would_stand_still_or_data_be_lost_are_refused() -> None:
+    class Nan:
+        def __init__(self, age_s: float) -> None:
+            pass
+
+        def advise(self, oldest_s: float, dirty_bytes: int, capacity_bytes: int, files: Any) -> Any:
+            return float("nan")
+
+    class Nowhere(Nan):
+        def advise(self, oldest_s: float, dirty_bytes: int, capacity_bytes: int, files: Any) -> Any:
+            return [999_999_999]
+
+    class NanTrigger:
+        def decide(self, idle_s: float | None, clean_share: float, step_s: float) -> float:
+            return float("nan")
+
+    class Last:
+        def choose(self, head_at: int, waiting: Any) -> int:
+            return len(waiting)
+
+    for kind, key, policy, words in [
+        ("flush", "flush", Nan, "no number"),
+        ("flush", "flush", Nowhere, "numbers of dirty files"),
+        ("trigger", "when", NanTrigger, "no number"),
+        ("queue", "queue", Last, "requests wait"),
+    ]:
+        with pytest.raises(ValueError, match=words):
+            twinfs.simulate(WORKLOAD, f"lfs:size=64M,{key}={added(kind, policy)}")
+
+
 def test_names_are_given_once_and_kinds_are_known() -> None:
     name = added("replacement", Lru)
     with pytest.raises(ValueError, match="already"):

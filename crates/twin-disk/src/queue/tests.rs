@@ -221,3 +221,18 @@ fn an_overload_of_requests_without_deadlines_makes_scan_edf_miss_none() {
     assert_eq!(missed, 0);
     assert!(served[0] > 200 && served[1] > 2000, "{served:?}");
 }
+
+#[test]
+fn a_request_overtakes_an_earlier_one_for_the_same_bytes_unless_both_read() {
+    let one = |seq, kind, at| Waiting { kind, len: 4096, ..read(seq, at) };
+    let waiting = [
+        one(0, IoKind::Write, 0),
+        one(1, IoKind::Read, 4096),
+        one(2, IoKind::Read, 2048),
+        one(3, IoKind::Read, 6000),
+        one(4, IoKind::Write, 8192),
+    ];
+    let found: Vec<bool> = (0..waiting.len()).map(|place| overtakes(&waiting, place)).collect();
+    // The third reads what the first writes; the fourth only what others read; the last writes what the fourth reads.
+    assert_eq!(found, [false, false, true, false, true]);
+}
