@@ -103,6 +103,18 @@ impl Parser {
             return Ok(Said::Note);
         }
         let said = self.whole(line);
+        // What was cut by a note may go on with any of its arguments. A line that is whole by itself comes
+        // first: behind the beginning of a call it could be read as an argument.
+        if said.is_err()
+            && let Some(first) = &self.broken
+            && let Ok(joined) = {
+                let whole = format!("{first}{line}");
+                self.whole(&whole)
+            }
+        {
+            self.broken = None;
+            return Ok(joined);
+        }
         if said.is_err()
             && let Some(first) = before_output(line)
         {
@@ -483,6 +495,23 @@ mod tests {
                 Ok(Said::Call(call)) => assert_eq!((call.args.len(), call.result), (3, Some(3))),
                 other => panic!("{other:?}"),
             }
+        }
+    }
+
+    /// On a busy machine a note cut a read of one byte in two, and the byte was lost: its second half begins
+    /// with an argument, and the process has gone on before another's line.
+    #[test]
+    fn a_call_that_a_note_cut_goes_on_with_any_argument() {
+        let mut parser = Parser::default();
+        let line = "[pid 7] 02:50:30.335371 read(6</w/h>, strace: Process 9 attached";
+        assert_eq!(parser.line(line), Ok(Said::Note));
+        let other = parser.line("[pid 8] 02:50:30.335380 close(4) = 0");
+        assert!(matches!(other, Ok(Said::Call(call)) if call.name == "close"));
+        match parser.line("\"h\", 1) = 1 <0.000160>") {
+            Ok(Said::Call(call)) => {
+                assert_eq!((call.pid, call.result, call.args.len()), (Some(7), Some(1), 3));
+            }
+            other => panic!("{other:?}"),
         }
     }
 
