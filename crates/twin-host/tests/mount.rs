@@ -4,6 +4,7 @@
 //! function, because fork requires a single thread. A watchdog ends a daemon that hangs by its
 //! process number, so that the test fails instead of waiting for ever.
 
+use std::cell::Cell;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
@@ -90,6 +91,8 @@ impl Drop for Temp {
 struct Mounted {
     base: Temp,
     pid: i32,
+    /// Whether the daemon was waited for, so that its number may be a stranger's.
+    reaped: Cell<bool>,
     watchdog: Child,
 }
 
@@ -107,15 +110,22 @@ impl Mounted {
         }
         let (source, dir) = (base.0.join("source"), base.0.join("mount"));
         let pid = start(&source, &dir, &config)?;
+        // The number may belong to a stranger when the watchdog wakes up, if this test was killed: it
+        // makes sure that the process is this one's child.
+        let me = std::process::id();
+        let script = format!(
+            "sleep {PATIENCE}; read -r line < /proc/{pid}/stat; \
+             case $line in *') '?' {me} '*) kill -9 {pid};; esac"
+        );
         let watchdog = Command::new("sh")
-            .args(["-c", &format!("sleep {PATIENCE}; kill -9 {pid}")])
+            .args(["-c", &script])
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0)
             .spawn()
             .map_err(|e| e.to_string())?;
-        Ok(Mounted { base, pid, watchdog })
+        Ok(Mounted { base, pid, reaped: Cell::new(false), watchdog })
     }
 
     fn dir(&self) -> PathBuf {
@@ -142,6 +152,7 @@ impl Mounted {
     fn daemon_status(&self) -> io::Result<Option<i32>> {
         let pid = Pid::from_raw(self.pid);
         let ended = rustix::process::waitpid(pid, WaitOptions::NOHANG)?;
+        self.reaped.set(self.reaped.get() || ended.is_some());
         Ok(ended.map(|(_, status)| status.exit_status().unwrap_or(-1)))
     }
 
@@ -179,9 +190,13 @@ impl Drop for Mounted {
             let _ = rustix::process::kill_process_group(group, Signal::KILL);
         }
         let _ = self.watchdog.wait();
-        let _ = self.kill(Signal::KILL);
+        if !self.reaped.get() {
+            let _ = self.kill(Signal::KILL);
+        }
         let _ = rustix::mount::unmount(self.dir(), UnmountFlags::DETACH);
-        let _ = rustix::process::waitpid(Pid::from_raw(self.pid), WaitOptions::empty());
+        if !self.reaped.get() {
+            let _ = rustix::process::waitpid(Pid::from_raw(self.pid), WaitOptions::empty());
+        }
     }
 }
 

@@ -93,7 +93,7 @@ pub(super) fn encode(
 ) -> Result<Result<(), Errno>, WrongKind> {
     let options = terms.options;
     match (expect, reply) {
-        (Expect::Done | Expect::Silence, Reply::Done) => {}
+        (Expect::Done | Expect::Silence | Expect::Allocated { .. }, Reply::Done) => {}
         (Expect::Ioctl, Reply::Done) => answer.push(&abi::IoctlOut::default()),
         (Expect::Lookup | Expect::Entry, Reply::Entry(entry)) => {
             answer.push(&entry_out(entry, terms));

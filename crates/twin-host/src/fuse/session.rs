@@ -695,7 +695,9 @@ impl<F: FileSystem> Inner<F> {
                 Some(Errno::IO)
             }
         };
-        if let Expect::Written { stale: Some(node), .. } = expect {
+        if let Expect::Written { stale: Some(node), .. } | Expect::Allocated { stale: Some(node) } =
+            expect
+        {
             self.keeper.fell(node);
             let _ = tell_stale(&self.fd, node, -1);
         }

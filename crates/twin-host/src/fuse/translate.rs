@@ -41,6 +41,11 @@ pub(super) enum Expect {
     Open {
         dir: bool,
     },
+    /// Success alone, of a call by which the file may have lost set-id bits without the kernel's
+    /// knowledge.
+    Allocated {
+        stale: Option<u64>,
+    },
     Data,
     Written {
         /// The file of this number may have lost set-id bits without the kernel's knowledge.
@@ -200,8 +205,11 @@ fn translate(
         _ => {}
     }
     let valid = if let Call::SetAttr { set } = &call { set.valid } else { 0 };
-    // Only these checks depend on ownership and so on the groups of the client.
-    let mut cred = cred(header, options, valid & (fattr::GID | fattr::MODE) != 0);
+    let allocates = matches!(call, Call::Fallocate { .. });
+    // Only these depend on ownership and so on the groups of the client: a member's allocation keeps the
+    // set-group-id bit of a file that its group may not execute.
+    let by_groups = valid & (fattr::GID | fattr::MODE) != 0 || allocates;
+    let mut cred = cred(header, options, by_groups);
     // The permission of a process that has the file open for writing was checked at the open.
     cred.checked |= valid & fattr::FH != 0;
     // A change of a file, by any user, removes its capabilities. The kernel sends this request in
@@ -209,7 +217,12 @@ fn translate(
     if matches!(&call, Call::RemoveXattr { name } if *name == b"security.capability") {
         cred.uid = 0;
     }
-    let (op, expect) = operation(ino(header.nodeid)?, call, agreed)?;
+    let (op, mut expect) = operation(ino(header.nodeid)?, call, agreed)?;
+    if allocates {
+        // A kernel that leaves set-id bits to the server believes that they remain.
+        let falls = agreed.kill_privileges && cred.uid != 0;
+        expect = Expect::Allocated { stale: falls.then_some(header.nodeid) };
+    }
     Ok(Plan::Ask(cred, op, expect))
 }
 
@@ -537,6 +550,20 @@ mod tests {
             let plan = plan_of(opcode::WRITE, 5, &[write.as_bytes()], started());
             let Plan::Write { cred, .. } = plan else { panic!() };
             assert_eq!(cred.uid, uid);
+        }
+    }
+
+    /// The kernel showed the bits of a file that an ordinary user had allocated blocks for until it asked
+    /// for the attributes again (xfstests generic/683 to 685).
+    #[test]
+    fn set_id_bits_fall_by_an_allocation_of_an_ordinary_user() {
+        let range = abi::FallocateIn { length: 4096, ..Default::default() };
+        for (uid, stale) in [(0, None), (1000, Some(5))] {
+            let packet = packet(opcode::FALLOCATE, 5, &[range.as_bytes()]);
+            let (header, call) = parse(&packet).unwrap();
+            let header = InHeader { uid, ..header };
+            let plan = plan(&header, call, &SessionOptions::default(), &started(), b"prime");
+            assert!(matches!(plan, Plan::Ask(_, _, Expect::Allocated { stale: s }) if s == stale));
         }
     }
 
