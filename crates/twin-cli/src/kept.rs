@@ -19,13 +19,18 @@ use crate::call::Call;
 use crate::printing::Printer;
 use crate::progress::Progress;
 
-/// A part that can be written to a file and read again, without a difference.
+/// A part that can be written to a file and read again, without a difference; by default one that has to be
+/// found again.
 pub trait Keep: Sized {
     /// As a value; `None` if it has to be found again.
-    fn keep(&self) -> Option<Value>;
+    fn keep(&self) -> Option<Value> {
+        None
+    }
 
     /// From a value; `None` if it is none of this kind.
-    fn of(value: &Value) -> Option<Self>;
+    fn of(_: &Value) -> Option<Self> {
+        None
+    }
 }
 
 /// Where parts are kept for the same command.

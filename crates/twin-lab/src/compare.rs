@@ -7,6 +7,7 @@ use twin_trace::replay::Pace;
 
 use crate::error::SimulateError;
 use crate::figures::Figures;
+use crate::history::History;
 use crate::run::Run;
 use crate::seeds::Seeded;
 use crate::simulate::{simulate, simulate_with_history};
@@ -29,6 +30,10 @@ pub fn compare<R: Clone + Into<Run> + Sync>(
     side_by_side(runs.len(), threads, &run, progress)
 }
 
+/// Called with the number of a run and its result as soon as that run has ended, from any thread. Runs have
+/// numbers in the order of configurations, and the seeds of a configuration behind each other.
+pub type Found<'a> = &'a (dyn Fn(usize, &(Figures, History)) + Sync);
+
 /// What [`compare_seeds`] runs.
 #[derive(Clone, Copy)]
 pub struct SeedRuns<'a> {
@@ -48,15 +53,16 @@ pub fn compare_seeds(
     runs: &[Run],
     how: SeedRuns<'_>,
     threads: usize,
-    progress: Progress<'_>,
+    found: Found<'_>,
 ) -> Vec<Result<Seeded, SimulateError>> {
     let seeds = how.seeds.max(1);
     let run = |at: usize| {
         let (run, seed) = (&runs[at / seeds as usize], at as u64 % seeds);
         let run = Run { seed, ..run.clone() };
-        simulate_with_history(run, &how.workload.with_seed(seed), how.pace)
+        let result = simulate_with_history(run, &how.workload.with_seed(seed), how.pace);
+        result.inspect(|result| found(at, result))
     };
-    let results = side_by_side(runs.len() * seeds as usize, threads, &run, progress);
+    let results = side_by_side(runs.len() * seeds as usize, threads, &run, &|_, _| {});
     let mut results = results.into_iter();
     let mut of_one = |_: &Run| {
         let all: Vec<_> = results.by_ref().take(seeds as usize).collect();

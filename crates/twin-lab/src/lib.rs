@@ -65,7 +65,7 @@ mod workload;
 
 pub use by_hand::{drawn, plan};
 pub use commands::{Commands, FLUSH, MOUNT_CACHE, MOUNT_FLUSH, is_of_machine};
-pub use compare::{Progress, SeedRuns, compare, compare_seeds, side_by_side};
+pub use compare::{Found, Progress, SeedRuns, compare, compare_seeds, side_by_side};
 pub use comparison::{
     Comparison, LOG_EXPLAINED, about_workload, default_settings, figures_report, log_course,
     settings,

@@ -31,8 +31,8 @@ pub struct Seeded {
 }
 
 impl Seeded {
-    /// Finds the median of these runs, of which there is at least one.
-    pub(crate) fn of(mut runs: Vec<(Figures, History)>, measure: &MeasureEntry) -> Option<Seeded> {
+    /// Finds the median of these runs; `None` if there are none.
+    pub fn of(mut runs: Vec<(Figures, History)>, measure: &MeasureEntry) -> Option<Seeded> {
         if runs.len() < 2 {
             let (figures, history) = runs.pop()?;
             return Some(Seeded { figures, history, all: Vec::new() });

@@ -33,13 +33,29 @@ fn twinfs(state: &PathBuf) -> Command {
     command
 }
 
+/// The answer of a command that is interrupted between its first part and its last. Machines and builds differ
+/// in speed: some waits are tried.
+fn cut_between(run: impl Fn(Duration) -> Output, all: usize) -> Value {
+    let waits = [20, 30, 45, 60, 80, 110, 150, 250, 500, 1000, 2000, 4000, 8000];
+    let waits = waits.map(Duration::from_millis);
+    let cut = waits.into_iter().map(run).find(|cut| {
+        let some = cut.status.code() == Some(130) && !cut.stdout.is_empty();
+        some && (1..all).contains(&answer(cut)["rows"].as_array().unwrap().len())
+    });
+    answer(&cut.expect("an interrupt between the first run and the last"))
+}
+
 fn answer(out: &Output) -> Value {
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
 /// The output of the command when it is interrupted after a while.
 fn interrupted(state: &PathBuf, after: Duration) -> Output {
-    let child = twinfs(state).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    interrupt(twinfs(state), after)
+}
+
+fn interrupt(mut command: Command, after: Duration) -> Output {
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     std::thread::sleep(after);
     kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
     child.wait_with_output().unwrap()
@@ -55,15 +71,7 @@ fn an_interrupted_frontier_prints_what_it_has_and_resumed_prints_what_it_would_h
     let whole = twinfs(&state).output().unwrap();
     assert!(whole.status.success() && answer(&whole)["partial"].is_null());
     let all = answer(&whole)["rows"].as_array().unwrap().len();
-    // Machines and builds differ in speed: some waits are tried.
-    let waits = [20, 30, 45, 60, 80, 110, 150, 250, 500, 1000, 2000, 4000, 8000];
-    let waits = waits.map(Duration::from_millis);
-    let cut = waits.into_iter().map(|wait| interrupted(&state, wait)).find(|cut| {
-        let some = cut.status.code() == Some(130) && !cut.stdout.is_empty();
-        let rows = |cut| answer(cut)["rows"].as_array().unwrap().len();
-        some && (1..all).contains(&rows(cut))
-    });
-    let cut = answer(&cut.expect("an interrupt between the first run and the last"));
+    let cut = cut_between(|wait| interrupted(&state, wait), all);
     let rows = cut["rows"].as_array().unwrap();
     assert!(rows.len() < all && rows.iter().all(|row| row["is_partial"] == true), "{cut}");
     let why = cut["partial"].as_str().unwrap();
@@ -73,4 +81,28 @@ fn an_interrupted_frontier_prints_what_it_has_and_resumed_prints_what_it_would_h
     assert!(resumed.stdout == whole.stdout, "the same bytes as without an interrupt");
     let left = std::fs::read_dir(state.join("twinfs")).unwrap().count();
     assert_eq!(left, 0, "what was kept is forgotten");
+}
+
+/// Each gives up to six parts; what an interrupt leaves out would otherwise be lost with what is there.
+#[test]
+fn an_interrupted_comparison_and_study_of_caches_print_what_has_ended() {
+    let trace = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("interrupted.csv");
+    let line = |n: u64| format!("{n},R,{},4096,{n}\n", (n * n * 7919 % 50_021) << 12);
+    std::fs::write(&trace, (0..300_000).map(line).collect::<String>()).unwrap();
+    let names: Vec<String> = (1..=6).map(|n| format!("lfs:size=64M,cache={n}M")).collect();
+    let mut compare = vec!["compare", "-w", "zipf:writes=3000,file-bytes=8M"];
+    compare.extend(names.iter().map(String::as_str));
+    let cache = ["cache", trace.to_str().unwrap(), "--policies", "lru,clock,sieve,arc,2q,lirs"];
+    for (command, all) in [(&compare[..], 6), (&cache[..], 66)] {
+        let run = |wait| {
+            let mut twinfs = Command::new(env!("CARGO_BIN_EXE_twinfs"));
+            twinfs.args(command).args(["--format", "json"]).stdin(Stdio::null());
+            interrupt(twinfs, wait)
+        };
+        let cut = cut_between(run, all);
+        let why = cut["partial"].as_str().unwrap();
+        assert!(why.starts_with("interrupted after") && why.contains(&format!("of {all} runs")));
+        let rows = cut["rows"].as_array().unwrap();
+        assert!(rows.iter().all(|row| row["is_partial"] == true), "{cut}");
+    }
 }

@@ -10,12 +10,14 @@ mod load;
 mod packed;
 mod report;
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
 use twin_cache::study::{self, Blocks, LruSizes, Objects, Observer, Weights};
 use twin_cache::{Capacity, Policy, Rules};
+use twin_report::Report;
 use twin_settings::{RegistryEntry, outside};
 use twin_sim::model;
 
@@ -31,9 +33,10 @@ pub type PolicyEntry = RegistryEntry<Policy>;
 pub type DiskEntry = RegistryEntry<model::Known>;
 
 /// What is studied.
-pub struct Study<'a> {
+#[derive(Clone)]
+pub struct Study {
     /// The accesses.
-    pub accesses: &'a Accesses,
+    pub accesses: Arc<Accesses>,
     /// The policies.
     pub policies: Vec<&'static PolicyEntry>,
     /// The sizes of the cache in bytes.
@@ -89,7 +92,7 @@ enum Job {
     One(usize, usize),
 }
 
-impl Study<'_> {
+impl Study {
     /// That it can be run.
     ///
     /// # Errors
@@ -100,7 +103,7 @@ impl Study<'_> {
             return Err(format!("a cache of {size} bytes does not hold one block of {unit}"));
         }
         if let Some(disk) = self.disk {
-            Places::new(self.accesses, &*device::model_of(disk)?)?;
+            Places::new(&self.accesses, &*device::model_of(disk)?)?;
         }
         Ok(())
     }
@@ -129,24 +132,31 @@ impl Study<'_> {
     }
 
     /// Runs all on up to `threads` threads; the rows are in the order of the policies and sizes. Calls
-    /// `progress` from any thread with the number of accesses that were made since the last call.
+    /// `progress` from any thread with the number of accesses that were made since the last call, and `found` with
+    /// the place of each row.
     ///
     /// # Errors
     /// As [`check`](Self::check), and if a policy from outside failed.
-    pub fn run(&self, threads: usize, progress: &(dyn Fn(u64) + Sync)) -> Result<Vec<Row>, String> {
+    pub fn run(
+        &self,
+        threads: usize,
+        progress: &(dyn Fn(u64) + Sync),
+        found: &(dyn Fn(usize, &Row) + Sync),
+    ) -> Result<Vec<Row>, String> {
         self.check()?;
         let jobs = self.jobs();
         let next = match self.policies.iter().any(|policy| policy.needs_future()) {
             true => self.accesses.numbers.next_equal(self.accesses.blocks),
             false => Packed::default(),
         };
-        let (at, found) = (AtomicUsize::new(0), Mutex::new(vec![None; self.rows()]));
+        let (at, rows) = (AtomicUsize::new(0), Mutex::new(vec![None; self.rows()]));
         let failed = Mutex::new(None);
         let work = || {
             while let Some(job) = jobs.get(at.fetch_add(1, Ordering::Relaxed)) {
                 let _ = outside::take_fault_of_run();
                 for (place, row) in self.job(job, &next, progress) {
-                    found.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(row);
+                    found(place, &row);
+                    rows.lock().unwrap_or_else(PoisonError::into_inner)[place] = Some(row);
                 }
                 if let Some(words) = outside::take_fault_of_run() {
                     failed.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(words);
@@ -162,12 +172,30 @@ impl Study<'_> {
         if let Some(words) = failed.into_inner().unwrap_or_else(PoisonError::into_inner) {
             return Err(words);
         }
-        let found = found.into_inner().unwrap_or_else(PoisonError::into_inner);
-        Ok(found.into_iter().flatten().collect())
+        let rows = rows.into_inner().unwrap_or_else(PoisonError::into_inner);
+        Ok(rows.into_iter().flatten().collect())
     }
 
-    fn rows(&self) -> usize {
+    /// The number of rows: a policy with each size, and then the next one.
+    pub fn rows(&self) -> usize {
         self.policies.len() * self.sizes.len()
+    }
+
+    /// The report on those policies of which every size has ended, by the places of their rows.
+    pub fn partial(&self, title: &str, ended: &BTreeMap<usize, Row>) -> Report {
+        let count = self.sizes.len();
+        let of = |policy: usize| (policy * count..(policy + 1) * count).map(|at| ended.get(&at));
+        let (mut policies, mut rows) = (Vec::new(), Vec::new());
+        for (at, policy) in self.policies.iter().enumerate() {
+            if let Some(all) = of(at).collect::<Option<Vec<&Row>>>() {
+                policies.push(*policy);
+                rows.extend(all.into_iter().cloned());
+            }
+        }
+        match policies.is_empty() {
+            true => Report::answer("cache", format!("Caches for {title}")),
+            false => report(title, &Study { policies, ..self.clone() }, &rows),
+        }
     }
 
     fn job(&self, job: &Job, next: &Packed, progress: &(dyn Fn(u64) + Sync)) -> Vec<(usize, Row)> {
@@ -231,7 +259,7 @@ impl Study<'_> {
         let made = self.policies[policy].make(capacity);
         let mut run = study::Study::new(made, capacity, self.accesses.blocks, weights);
         let next = self.policies[policy].needs_future().then_some(next);
-        let device = self.disk.and_then(|disk| Device::new(disk, self.accesses).ok());
+        let device = self.disk.and_then(|disk| Device::new(disk, &self.accesses).ok());
         let device = match device {
             None => {
                 feed(&mut run, &self.accesses.numbers, next, &mut (), progress);

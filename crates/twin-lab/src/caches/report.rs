@@ -11,12 +11,12 @@ fn by_policy(rows: &[Row]) -> Vec<&[Row]> {
 }
 
 /// True if a policy knows the future, which makes it the optimum unless the sizes of objects differ.
-fn is_offline(study: &Study<'_>, name: &str) -> bool {
+fn is_offline(study: &Study, name: &str) -> bool {
     study.policies.iter().any(|policy| policy.name == name && policy.needs_future())
 }
 
 /// The report on the rows of a study; `title` names the trace.
-pub fn report(title: &str, study: &Study<'_>, rows: &[Row]) -> Report {
+pub fn report(title: &str, study: &Study, rows: &[Row]) -> Report {
     let mut report = Report::answer("cache", format!("Caches for {title}"));
     report.set_verdict(verdict(study, rows), MEASURE);
     report.add(format!(
@@ -67,7 +67,7 @@ const CURVES: usize = 7;
 
 /// The policies in the order in which they are worth a look: the optimum, the first one as what others are held
 /// against, then the others with the fewest misses at the size in the middle first.
-fn order(study: &Study<'_>, rows: &[Row]) -> Vec<&'static str> {
+fn order(study: &Study, rows: &[Row]) -> Vec<&'static str> {
     let size = middle(rows);
     let mut all: Vec<(u8, u64, &'static str)> = Vec::new();
     for (nth, of_policy) in by_policy(rows).into_iter().enumerate() {
@@ -91,7 +91,7 @@ fn middle(rows: &[Row]) -> Option<u64> {
 
 /// A line for each of these policies over the size of the cache. A policy has one colour on the page.
 fn curves(
-    study: &Study<'_>,
+    study: &Study,
     rows: &[Row],
     policies: &[&str],
     (title, label): (&str, &str),
@@ -116,11 +116,11 @@ const MEASURE: &str = "Measure: accesses that do not find their block or object,
     smaller is better.";
 
 /// Which policy misses the least with the size in the middle.
-fn verdict(study: &Study<'_>, rows: &[Row]) -> String {
+fn verdict(study: &Study, rows: &[Row]) -> String {
     compared(study, rows).unwrap_or_else(|| "No policy was simulated that knows no future.".into())
 }
 
-fn compared(study: &Study<'_>, rows: &[Row]) -> Option<String> {
+fn compared(study: &Study, rows: &[Row]) -> Option<String> {
     let size = middle(rows)?;
     let (optimum, mut online): (Vec<&Row>, Vec<&Row>) =
         rows.iter().filter(|row| row.size == size).partition(|row| is_offline(study, row.policy));

@@ -11,14 +11,15 @@ use twin_trace::{ErrorCode, Header, Kind, Outcome, Record, Traits, block};
 use super::load::Effect;
 use super::*;
 
-fn of_text(text: &str, as_objects: bool) -> Accesses {
+fn of_text(text: &str, as_objects: bool) -> Arc<Accesses> {
     let (_, source) = block::open_any(std::io::Cursor::new(text.to_owned())).unwrap();
     let loaded = load(Input::Requests(source), 4096, as_objects, &mut |_| {});
     assert!(loaded.damage.is_none(), "{}", loaded.damage.unwrap());
-    loaded.accesses
+    Arc::new(loaded.accesses)
 }
 
-fn study(accesses: &Accesses) -> Study<'_> {
+fn study(accesses: &Arc<Accesses>) -> Study {
+    let accesses = Arc::clone(accesses);
     let policies = REGISTRY.iter().collect();
     Study { accesses, policies, sizes: vec![4096, 40_960], rules: Rules::Paper, disk: None }
 }
@@ -38,7 +39,7 @@ fn of_file(path: &Path, as_objects: bool) -> Accesses {
     let (_, source) = block::open_any(std::fs::File::open(path).unwrap()).unwrap();
     let loaded = load(Input::Requests(source), 4096, as_objects, &mut |_| {});
     assert!(loaded.damage.is_none());
-    loaded.accesses
+    Arc::new(loaded.accesses)
 }
 
 #[test]
@@ -46,11 +47,11 @@ fn threads_and_shared_passes_change_nothing() {
     let text: String = (0..3000u64).map(|n| format!("{}\n", n * n % 97 % (1 + n % 40))).collect();
     let accesses = of_text(&text, false);
     let study = study(&accesses);
-    let rows = study.run(1, &|_| {}).unwrap();
-    assert_eq!(rows, study.run(3, &|_| {}).unwrap());
+    let rows = study.run(1, &|_| {}, &|_, _| {}).unwrap();
+    assert_eq!(rows, study.run(3, &|_| {}, &|_, _| {}).unwrap());
     assert_eq!(rows.len(), 2 * REGISTRY.len());
     // LRU runs in one pass for all sizes; alone with each it is the same.
-    let alone = study.one(0, 1, Blocks, &Packed::default(), &|_| {});
+    let alone = study.one(0, 1, Blocks, &Packed::default(), &|_| {}, &|_, _| {});
     assert_eq!(rows[1], alone);
 }
 
@@ -120,7 +121,7 @@ fn the_disk_reads_misses_and_writes_what_is_dirty() {
     let disk = model::REGISTRY.get("ssd-sata").unwrap();
     let policies = vec![REGISTRY.first()];
     let study = Study { disk: Some(disk), policies, ..study(&accesses) };
-    let rows = study.run(1, &|_| {}).unwrap();
+    let rows = study.run(1, &|_| {}, &|_, _| {}).unwrap();
     // With one frame every access is a miss, with ten only the first ones.
     let counts = |row: &Row| {
         let device = row.device.as_ref().unwrap();
@@ -148,7 +149,7 @@ fn the_page_draws_every_policy() {
     let accesses = of_text("1\n2\n3\n1\n2\n", false);
     let page_of = |accesses: &Accesses| {
         let study = study(accesses);
-        report("a & b", &study, &study.run(1, &|_| {}).unwrap()).write(Form::Html)
+        report("a & b", &study, &study.run(1, &|_| {}, &|_, _| {}).unwrap()).write(Form::Html)
     };
     let page = page_of(&accesses);
     let differing = "0,R,0,4096,1\n0,R,8192,512,2\n0,R,0,4096,3\n";
@@ -181,9 +182,14 @@ fn misses_on_objects_are_those_of_libcachesim() {
     assert!(expected.len() >= 13, "{expected:?}");
     let policies = expected.iter().map(|(name, _)| REGISTRY.get(name).unwrap()).collect();
     let sizes = (1..=8).map(|n| n << 27).collect();
-    let study =
-        Study { accesses: &accesses, policies, sizes, rules: Rules::LibCacheSim, disk: None };
-    let rows = study.run(2, &|_| {}).unwrap();
+    let study = Study {
+        accesses: Arc::clone(&accesses),
+        policies,
+        sizes,
+        rules: Rules::LibCacheSim,
+        disk: None,
+    };
+    let rows = study.run(2, &|_| {}, &|_, _| {}).unwrap();
     for (at, (name, misses)) in expected.iter().enumerate() {
         let found: Vec<u64> = rows[at * 8..at * 8 + 8].iter().map(|row| row.misses).collect();
         assert_eq!(found, *misses, "{name}");
@@ -199,7 +205,8 @@ fn hits_on_the_oltp_string_are_those_published() {
     let hits = |name: &str, frames: u64| {
         let policies = vec![REGISTRY.get(name).unwrap()];
         let sizes = vec![frames * 4096];
-        let rows = Study { policies, sizes, ..study(&accesses) }.run(1, &|_| {}).unwrap();
+        let rows =
+            Study { policies, sizes, ..study(&accesses) }.run(1, &|_| {}, &|_, _| {}).unwrap();
         rows[0].requests - rows[0].misses
     };
     assert_eq!((hits("lru", 1000), hits("lru", 5000)), (300_122, 490_443));

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use serde_json::Value;
 use twin_advise::{
     Advice, Confirmation, LEAST_BUDGET, Mounted, Question, Space, Tried, Wanted, advise,
     partial_report,
@@ -92,15 +91,7 @@ pub(crate) fn run(args: &Advise, interrupts: &Interrupts) -> Outcome {
 #[derive(Clone)]
 struct Ran(Tried);
 
-impl Keep for Ran {
-    fn keep(&self) -> Option<Value> {
-        None
-    }
-
-    fn of(_: &Value) -> Option<Ran> {
-        None
-    }
-}
+impl Keep for Ran {}
 
 fn name(args: &Advise) -> String {
     match (&args.trace, &args.workload) {

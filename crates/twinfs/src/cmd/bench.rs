@@ -6,7 +6,6 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 
-use serde_json::Value;
 use twin_bench::{self as bench, Target, directory};
 use twin_cli::progress::Progress;
 use twin_cli::{Failure, Keep, Outcome, Printer, SoFar, say, usage};
@@ -86,15 +85,7 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
 /// The rows after a run; they are not kept for later, as a machine may be another then.
 struct Ended(Vec<bench::Row>);
 
-impl Keep for Ended {
-    fn keep(&self) -> Option<Value> {
-        None
-    }
-
-    fn of(_: &Value) -> Option<Ended> {
-        None
-    }
-}
+impl Keep for Ended {}
 
 /// Measures the device under a directory.
 fn device(dir: &Path, mut printer: Printer, interrupts: &Interrupts) -> Outcome {

@@ -1,15 +1,17 @@
 //! `twinfs cache`: the misses of cache policies on a trace.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use twin_cache::Rules;
 use twin_cache::replacement::REGISTRY;
 use twin_cli::progress::Progress;
-use twin_cli::{Failure, Outcome, Printer, say, usage};
+use twin_cli::{Failure, Keep, Outcome, Printer, SoFar, say, usage};
 use twin_host::{Interrupts, real_clock};
-use twin_lab::caches::{self, Accesses, Input, Loaded, Study, default_sizes, load, report};
+use twin_lab::caches::{Accesses, Input, Loaded, Row, Study, default_sizes, load, report};
 use twin_mount::input::{Accessed, accesses_of};
 use twin_sim::model;
 use twin_trace::{Reader, block, readers};
@@ -23,7 +25,7 @@ pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let path = args.trace.as_deref().ok_or_else(|| usage("a trace is needed"))?;
-    let mut printer = Printer::of(&args.output, interrupts)?;
+    let printer = Printer::of(&args.output, interrupts)?;
     let loaded = read(path, args)?;
     reading::tell(path.display(), &loaded.reading);
     let code = told(path, args, &loaded)?;
@@ -36,15 +38,17 @@ pub(crate) fn run(args: &Cache, interrupts: &Interrupts) -> Outcome {
             _ => Rules::Paper,
         },
         disk: args.disk.map(|name| model::REGISTRY.get(name)).transpose().map_err(usage)?,
-        accesses: &accesses,
+        accesses: Arc::new(accesses),
     };
     study.check().map_err(usage)?;
     let knows = study.policies.iter().find(|policy| policy.needs_future());
-    if let (Some(policy), true) = (knows, accesses.sizes_differ()) {
+    if let (Some(policy), true) = (knows, study.accesses.sizes_differ()) {
         twin_host::note!("twinfs: {}: {}: {NO_OPTIMUM}", path.display(), policy.name);
     }
-    let rows = simulated(args, &study)?;
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let ran = simulated(args, &study, &name, (printer, interrupts))?;
+    // What an interrupt has found is printed.
+    let Some((rows, mut printer)) = ran else { return Ok(ExitCode::FAILURE) };
     let mut report = report(&name, &study, &rows);
     report.change_json(|row| reading::add_to(row, &reading));
     printer.print(&report)?;
@@ -140,14 +144,29 @@ fn told(path: &Path, args: &Cache, loaded: &Loaded) -> Result<ExitCode, Failure>
     Ok(ExitCode::SUCCESS)
 }
 
-fn simulated(args: &Cache, study: &Study<'_>) -> Result<Vec<caches::Row>, String> {
+/// Runs all. `None` after an interrupt, when what had ended has been printed.
+fn simulated(
+    args: &Cache,
+    study: &Study,
+    name: &str,
+    (printer, interrupts): (Printer, &Interrupts),
+) -> Result<Option<(Vec<Row>, Printer)>, String> {
     let bar = Progress::of("accesses", study.work());
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = args.threads.unwrap_or(cores).max(1);
+    let (of_study, name) = (study.clone(), name.to_owned());
+    let partial = move |ended: &BTreeMap<usize, Ended>| {
+        let rows = ended.iter().map(|(at, row)| (*at, row.0.clone())).collect();
+        of_study.partial(&name, &rows)
+    };
+    let kept =
+        SoFar::new((printer, &bar), interrupts, (BTreeMap::new(), study.rows()), None, partial);
     let clock = real_clock();
-    let rows = study.run(threads, &|more| bar.inc(more))?;
+    let found = |at: usize, row: &Row| kept.add(at, Ended(row.clone()));
+    let rows = study.run(threads, &|more| bar.inc(more), &found)?;
     let seconds = clock();
     bar.finish();
+    let Some(printer) = kept.end() else { return Ok(None) };
     if args.speed {
         let millions = study.simulated() as f64 / 1e6;
         twin_host::note!(
@@ -156,8 +175,13 @@ fn simulated(args: &Cache, study: &Study<'_>) -> Result<Vec<caches::Row>, String
             millions / seconds / threads as f64
         );
     }
-    Ok(rows)
+    Ok(Some((rows, printer)))
 }
+
+/// A row that has ended. It is not kept for later.
+struct Ended(Row);
+
+impl Keep for Ended {}
 
 /// What is said of the policy that knows the future where objects have several sizes.
 const NO_OPTIMUM: &str = "it goes by time alone, which is no optimum for objects that differ in size: other \

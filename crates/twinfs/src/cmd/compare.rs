@@ -1,17 +1,18 @@
 //! `twinfs compare`: a workload on several configurations, side by side.
 
+use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use twin_cli::progress::Progress;
-use twin_cli::{Call, Failure, Outcome, Printer, say, usage};
+use twin_cli::{Call, Failure, Keep, Outcome, Printer, SoFar, say, usage};
 use twin_host::Interrupts;
 use twin_lab::observe::named_rows;
 use twin_lab::{
-    Before, Comparison, Config, EventLog, Figures, Judgement, MEASURES, MeasureEntry, Pauses, Run,
-    SeedRuns, Seeded, SimulateError, Trust, Workload, about_workload, compare_seeds,
-    compared_by_default, default_settings, labels, measurable, measure_for, rank, rivals,
-    settings_help, verdict, what_if, what_if_changes, workload_help,
+    Before, Comparison, Config, EventLog, Figures, Found, History, Judgement, MEASURES,
+    MeasureEntry, Pauses, Run, SeedRuns, Seeded, SimulateError, Trust, Workload, about_workload,
+    compare_seeds, compared_by_default, default_settings, labels, measurable, measure_for, rank,
+    rivals, settings_help, verdict, what_if, what_if_changes, workload_help,
 };
 use twin_report::Report;
 use twin_rt::Categories;
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     check_pace(args, &workload)?;
     let pace = Pace::of(args.pace, &workload, args.speed).map_err(usage)?;
     on::targets(&args.on)?;
-    let mut printer = Printer::of(&args.output, interrupts)?;
+    let printer = Printer::of(&args.output, interrupts)?;
     let measure = match &args.by {
         Some(name) => MEASURES.get(name).map_err(|e| e.to_string())?,
         None => measure_for(pace),
@@ -70,7 +71,10 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     let seeds = SeedRuns { workload: &workload, pace, seeds: args.seeds, measure };
     let mut not_run = NotRun::new();
     let job = (seeds, operations);
-    let (ran, fresh) = run_all(args, job, runs, (start.as_ref(), &how), &mut not_run)?;
+    let job = Job { args, job, how: &how };
+    let ran = job.run_all(runs, start.as_ref(), &mut not_run, (printer, interrupts))?;
+    // What an interrupt has found is printed.
+    let Some((ran, fresh, mut printer)) = ran else { return Ok(ExitCode::FAILURE) };
     let figures: Vec<Figures> = ran.iter().map(|(_, run)| run.figures.clone()).collect();
     let of_runs = verdict(&judged(&ran), &how);
     let verdict = match &start {
@@ -215,28 +219,121 @@ fn judged(ran: &[(Config, Seeded)]) -> Vec<(&Config, &Figures)> {
 /// Configurations with their results.
 type Ran = Vec<(Config, Seeded)>;
 
-/// Runs and ranks all configurations on the volumes that they start with, and on new ones beside
-/// where that makes sense.
-fn run_all(
-    args: &Compare,
-    job: (SeedRuns<'_>, u64),
-    runs: Vec<Run>,
-    (start, how): (Option<&Start>, &Judgement<'_>),
-    not_run: &mut NotRun,
-) -> Result<(Ran, Option<Ran>), Failure> {
-    let mut fresh = None;
-    let runs = match start {
-        None => runs,
-        Some(start) => {
-            if start.has_fresh() {
-                let ran = simulated(args, job, runs.clone(), &mut Vec::new())?;
-                fresh = Some(ranked(ran, how));
-            }
-            start.apply(runs, not_run)?
-        }
-    };
-    Ok((ranked(simulated(args, job, runs, not_run)?, how), fresh))
+/// What is simulated, and how it is judged.
+struct Job<'a> {
+    args: &'a Compare,
+    /// With the operations of a run.
+    job: (SeedRuns<'a>, u64),
+    how: &'a Judgement<'a>,
 }
+
+impl Job<'_> {
+    /// Runs and ranks all configurations on the volumes that they start with, and on new ones beside
+    /// where that makes sense. `None` after an interrupt, when what had ended has been printed.
+    fn run_all(
+        &self,
+        runs: Vec<Run>,
+        start: Option<&Start>,
+        not_run: &mut NotRun,
+        (printer, interrupts): (Printer, &Interrupts),
+    ) -> Result<Option<(Ran, Option<Ran>, Printer)>, Failure> {
+        let mut fresh = None;
+        let runs = match start {
+            None => runs,
+            Some(start) => {
+                if start.has_fresh() {
+                    let bar = self.bar(runs.len());
+                    let ran = self.simulated(&bar, runs.clone(), &mut Vec::new(), &|_, _| {})?;
+                    fresh = Some(ranked(ran, self.how));
+                }
+                start.apply(runs, not_run)?
+            }
+        };
+        let bar = self.bar(runs.len());
+        let (seeds, all) = (self.job.0.seeds.max(1) as usize, BTreeMap::new());
+        let count = runs.len() * seeds;
+        let report = self.partial(runs.iter().map(|run| run.config.clone()).collect());
+        let kept = SoFar::new((printer, &bar), interrupts, (all, count), None, report);
+        let found = |at: usize, run: &(Figures, History)| kept.add(at, Simulated(run.clone()));
+        let ran = self.simulated(&bar, runs, not_run, &found)?;
+        let Some(printer) = kept.end() else { return Ok(None) };
+        Ok(Some((ranked(ran, self.how), fresh, printer)))
+    }
+
+    /// The report on the configurations of which every seed has ended.
+    fn partial(
+        &self,
+        configs: Vec<Config>,
+    ) -> impl Fn(&BTreeMap<usize, Simulated>) -> Report + Send + Sync + use<> {
+        let (title, shared) = (title(self.args), shared_settings(self.args));
+        let why_shared = why_shared(self.args);
+        let Judgement { measure, trust, pauses } = *self.how;
+        let (measure, trust) = (MEASURES.get(measure.name), trust.clone());
+        let (seeds, details) = (self.job.0.seeds.max(1) as usize, self.args.details);
+        move |ended| {
+            let Ok(measure) = measure else { return Report::answer("compare", title.clone()) };
+            let how = Judgement { measure, trust: &trust, pauses };
+            let of_one = |(at, config): (usize, &Config)| {
+                let runs = (at * seeds..(at + 1) * seeds).map(|run| ended.get(&run));
+                let runs = runs.map(|run| run.map(|run| run.0.clone())).collect::<Option<_>>()?;
+                Some((config.clone(), Seeded::of(runs, measure)?))
+            };
+            let ran: Ran = configs.iter().enumerate().filter_map(of_one).collect();
+            if ran.is_empty() {
+                return Report::answer("compare", title.clone());
+            }
+            let ran = ranked(ran, &how);
+            let verdict = verdict(&judged(&ran), &how);
+            let comparison = Comparison {
+                title: &title,
+                shared: &shared,
+                why_shared: &why_shared,
+                verdict: verdict.as_deref(),
+                measure,
+                runs: &ran,
+                not_run: &[],
+                details,
+            };
+            comparison.report()
+        }
+    }
+
+    /// The bar for runs of this many configurations.
+    fn bar(&self, configs: usize) -> Progress {
+        let (SeedRuns { seeds, .. }, operations) = self.job;
+        match self.args.log {
+            Some(_) => Progress::hidden(),
+            None => Progress::of("operations simulated", configs as u64 * seeds * operations),
+        }
+    }
+
+    /// Runs all configurations; those that cannot run go to `not_run`.
+    fn simulated(
+        &self,
+        bar: &Progress,
+        mut runs: Vec<Run>,
+        not_run: &mut NotRun,
+        found: Found<'_>,
+    ) -> Result<Ran, String> {
+        if let Some(categories) = self.args.log {
+            tell_of_events(&mut runs, categories);
+        }
+        for run in &mut runs {
+            run.steps = Some(super::steps(bar));
+        }
+        let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+        let results = compare_seeds(&runs, self.job.0, threads, found);
+        bar.finish();
+        let ran = those_that_ran(runs, results, not_run);
+        warn_of_seeds(self.args, &ran);
+        Ok(ran)
+    }
+}
+
+/// A run that has ended. It is not kept for later: figures and histories are written, and never read.
+struct Simulated((Figures, History));
+
+impl Keep for Simulated {}
 
 /// Runs with their ranks.
 fn ranked(mut ran: Ran, how: &Judgement<'_>) -> Ran {
@@ -272,31 +369,6 @@ fn tried(
     let said = what_if(Before { pair, names, figures, trust }, &changed, runs, threads);
     bar.finish();
     said
-}
-
-/// Runs all configurations; those that cannot run go to `not_run`.
-fn simulated(
-    args: &Compare,
-    (how, operations): (SeedRuns<'_>, u64),
-    mut runs: Vec<Run>,
-    not_run: &mut NotRun,
-) -> Result<Vec<(Config, Seeded)>, String> {
-    let bar = match args.log {
-        Some(categories) => {
-            tell_of_events(&mut runs, categories);
-            Progress::hidden()
-        }
-        None => Progress::of("operations simulated", runs.len() as u64 * args.seeds * operations),
-    };
-    for run in &mut runs {
-        run.steps = Some(super::steps(&bar));
-    }
-    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
-    let results = compare_seeds(&runs, how, threads, &|_, _| {});
-    bar.finish();
-    let ran = those_that_ran(runs, results, not_run);
-    warn_of_seeds(args, &ran);
-    Ok(ran)
 }
 
 /// The configurations, on the machine that was asked for.

@@ -5,7 +5,6 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use serde_json::Value;
 use twin_clean::volume::workload;
 use twin_clean::{placement, victim};
 use twin_cli::progress::Progress;
@@ -105,15 +104,7 @@ fn note_speed(rows: &[Row], writes: u64, seconds: f64, threads: usize) {
 /// A run that has ended; it is not kept for later, as runs are short.
 struct Ended(Row);
 
-impl Keep for Ended {
-    fn keep(&self) -> Option<Value> {
-        None
-    }
-
-    fn of(_: &Value) -> Option<Ended> {
-        None
-    }
-}
+impl Keep for Ended {}
 
 /// The exponents of the full table: those of SepBIT's experiments.
 const TABLE_EXPONENTS: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
