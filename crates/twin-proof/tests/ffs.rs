@@ -174,7 +174,7 @@ fn damaged_images_are_refused_or_repaired() {
 /// Explores the states of one ordering, one of every `stride` by night and fewer otherwise, and says past
 /// the harness what it came to.
 fn states<L: Subject>(what: &str, scenario: &Scenario, stride: usize) -> States {
-    let stride = if at_night() { stride } else { stride * 16 };
+    let stride = if at_night() { stride } else { stride * 64 };
     match twin_proof::states::<L>(scenario, stride) {
         Ok(found) => {
             let line = format!("space used again in every state, {what}: {found:?}\n");

@@ -54,7 +54,7 @@ fn markup(part: &Part) -> String {
         Part::Words(words) => format!("<p><code>{}</code></p>", escape(words)),
         Part::Lines(lines) => format!("<pre>{}</pre>", escape(lines)),
         Part::Table(table) if table.is_empty() => String::new(),
-        Part::Table(table) => table_of(&table.texts()),
+        Part::Table(table) => table_of(&table.texts(), table.labels),
         Part::Charts(drawings) => charts(drawings),
         Part::Folded(title, parts) => {
             let inner: String = parts.iter().map(markup).collect();

@@ -22,15 +22,18 @@ pub fn charts(drawings: &[String]) -> String {
     }
 }
 
-/// A table: its first row and its first column are headings. A cell may have several lines.
-pub(crate) fn table_of(rows: &[Vec<String>]) -> String {
+/// A table: its first row and its first column are headings, and its first `labels` columns are names. A cell
+/// may have several lines.
+pub(crate) fn table_of(rows: &[Vec<String>], labels: usize) -> String {
     let mut out = String::from("<table>");
     for (at, row) in rows.iter().enumerate() {
         out += "<tr>";
         for (column, cell) in row.iter().enumerate() {
             let (tag, class) = match (at, column) {
                 (_, 0) => ("th", " class=\"l\""),
+                (0, column) if column < labels => ("th", " class=\"l\""),
                 (0, _) => ("th", ""),
+                (_, column) if column < labels => ("td", " class=\"l\""),
                 _ => ("td", " class=\"lines\""),
             };
             // The name of a configuration may be broken between its settings.

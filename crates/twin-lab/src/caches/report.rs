@@ -3,6 +3,7 @@
 use super::{Row, Study};
 use twin_report::draw::{self, Chart, Line, nth};
 use twin_report::table::{Cell, fixed};
+use twin_report::units::list;
 use twin_report::{Part, Report, Table, cells, value};
 
 /// The rows of each policy, in their order.
@@ -127,14 +128,30 @@ fn compared(study: &Study, rows: &[Row]) -> Option<String> {
     online.sort_by_key(|row| row.misses);
     let best = online.first()?;
     let percent = |row: &Row| 100.0 * row.miss_ratio();
-    let mut text = format!(
-        "With {} {} misses the least: {:.2}% of {} accesses.",
-        bytes(size),
-        best.policy,
-        percent(best),
-        best.requests
-    );
-    if let Some(next) = online.get(1) {
+    let (size, requests) = (bytes(size), best.requests);
+    let worse = online.iter().find(|row| row.misses > best.misses);
+    let alike: Vec<String> = online
+        .iter()
+        .take_while(|row| row.misses == best.misses)
+        .map(|row| row.policy.to_owned())
+        .collect();
+    let mut text = match (alike.len(), worse) {
+        (1, _) => format!(
+            "With {size} {} misses the least: {:.2}% of {requests} accesses.",
+            best.policy,
+            percent(best)
+        ),
+        (all, None) => format!(
+            "With {size} all {all} policies miss alike: {:.2}% of {requests} accesses.",
+            percent(best)
+        ),
+        _ => format!(
+            "With {size} {} miss the least and alike: {:.2}% of {requests} accesses.",
+            list(&alike),
+            percent(best)
+        ),
+    };
+    if let Some(next) = worse {
         text += &format!(" Next is {} with {:.2}%.", next.policy, percent(next));
     }
     if let Some(optimum) = optimum.first() {

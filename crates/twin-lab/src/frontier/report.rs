@@ -75,6 +75,14 @@ fn ends(workload: &str, points: &[FrontierPoint]) -> String {
     };
     let (lost, written) = costs(writes);
     let first = choice(writes);
+    let same = |point: &&FrontierPoint| costs(point) == (lost.clone(), written.clone());
+    if all.len() > 1 && all.iter().all(same) {
+        return format!(
+            "{workload}: all {} choices are alike: each loses {lost} MiB and writes {written} MiB. A longer run, or \
+             ages further apart, may tell them apart.",
+            all.len()
+        );
+    }
     if writes == loses {
         return format!(
             "{workload}: {first} loses the least, {lost} MiB, and writes the least, {written} MiB: of {} \
