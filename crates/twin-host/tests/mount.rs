@@ -4,13 +4,14 @@
 //! function, because fork requires a single thread. A watchdog ends a daemon that hangs by its
 //! process number, so that the test fails instead of waiting for ever.
 
-use std::cell::Cell;
+#[path = "mount/mounted.rs"]
+mod mounted;
+
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt, PermissionsExt, symlink};
-use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, ExitCode, Stdio};
+use std::process::{Command, ExitCode};
 use std::rc::Rc;
 
 use rustix::fs::{
@@ -25,6 +26,8 @@ use twin_host::fuse::{
 use twin_host::mirror::Mirror;
 use twin_host::{Host, HostOptions, Signals};
 use twin_rt::{MICROS, Rng, Rt, SECS};
+
+use mounted::{Mounted, pause};
 
 /// How long a test may take before its daemon is killed, in seconds: more than any takes on a machine that
 /// ten others use, so that only what hangs is ended.
@@ -84,119 +87,6 @@ impl Temp {
 impl Drop for Temp {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.0);
-    }
-}
-
-/// A mount and its daemon.
-struct Mounted {
-    base: Temp,
-    pid: i32,
-    /// Whether the daemon was waited for, so that its number may be a stranger's.
-    reaped: Cell<bool>,
-    watchdog: Child,
-}
-
-impl Mounted {
-    fn new(name: &str, config: Config) -> Result<Mounted, String> {
-        let base = Temp::new(name);
-        for dir in ["source", "mount", "reference"] {
-            fs::create_dir(base.0.join(dir)).map_err(|e| e.to_string())?;
-        }
-        if let Some(user) = config.user {
-            for dir in ["", "source", "mount"] {
-                std::os::unix::fs::chown(base.0.join(dir), Some(user), Some(user))
-                    .map_err(|e| e.to_string())?;
-            }
-        }
-        let (source, dir) = (base.0.join("source"), base.0.join("mount"));
-        let pid = start(&source, &dir, &config)?;
-        // The number may belong to a stranger when the watchdog wakes up, if this test was killed: it
-        // makes sure that the process is this one's child.
-        let me = std::process::id();
-        let script = format!(
-            "sleep {PATIENCE}; read -r line < /proc/{pid}/stat; \
-             case $line in *') '?' {me} '*) kill -9 {pid};; esac"
-        );
-        let watchdog = Command::new("sh")
-            .args(["-c", &script])
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .process_group(0)
-            .spawn()
-            .map_err(|e| e.to_string())?;
-        Ok(Mounted { base, pid, reaped: Cell::new(false), watchdog })
-    }
-
-    fn dir(&self) -> PathBuf {
-        self.base.0.join("mount")
-    }
-
-    fn source(&self) -> PathBuf {
-        self.base.0.join("source")
-    }
-
-    fn at(&self, name: &str) -> PathBuf {
-        self.dir().join(name)
-    }
-
-    fn unmount(&self) -> Outcome {
-        unmount(&self.dir())?;
-        match self.daemon_status()? {
-            Some(0) => Ok(()),
-            other => Err(format!("the daemon's status after unmounting is {other:?}").into()),
-        }
-    }
-
-    /// The exit status of the daemon, `None` while it runs. Reaps it.
-    fn daemon_status(&self) -> io::Result<Option<i32>> {
-        let pid = Pid::from_raw(self.pid);
-        let ended = rustix::process::waitpid(pid, WaitOptions::NOHANG)?;
-        self.reaped.set(self.reaped.get() || ended.is_some());
-        Ok(ended.map(|(_, status)| status.exit_status().unwrap_or(-1)))
-    }
-
-    fn kill(&self, signal: Signal) -> io::Result<()> {
-        let pid = Pid::from_raw(self.pid).ok_or(ErrorKind::InvalidInput)?;
-        Ok(rustix::process::kill_process(pid, signal)?)
-    }
-
-    fn is_mounted(&self) -> bool {
-        let table = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
-        table.contains(&format!(" {} ", self.dir().display()))
-    }
-
-    /// Waits until the daemon has ended.
-    fn wait_for_daemon(&self) -> Result<i32, String> {
-        for _ in 0..PATIENCE * 100 {
-            if let Some(status) = self.daemon_status().map_err(|e| e.to_string())? {
-                return Ok(status);
-            }
-            pause();
-        }
-        Err("the daemon did not end".into())
-    }
-}
-
-#[allow(clippy::disallowed_methods)] // A test outside the runtime.
-fn pause() {
-    std::thread::sleep(std::time::Duration::from_millis(10));
-}
-
-impl Drop for Mounted {
-    fn drop(&mut self) {
-        // With its group: the shell alone would leave its sleep behind.
-        if let Some(group) = Pid::from_raw(self.watchdog.id() as i32) {
-            let _ = rustix::process::kill_process_group(group, Signal::KILL);
-        }
-        let _ = self.watchdog.wait();
-        if !self.reaped.get() {
-            let _ = self.kill(Signal::KILL);
-        }
-        let _ = rustix::mount::unmount(self.dir(), UnmountFlags::DETACH);
-        if !self.reaped.get() {
-            let _ = rustix::process::waitpid(Pid::from_raw(self.pid), WaitOptions::empty());
-        }
     }
 }
 

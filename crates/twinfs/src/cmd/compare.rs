@@ -85,10 +85,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
         true => verdict + "\n" + &tried(args, &ran, (&figures, &trust), seeds, operations),
         false => verdict,
     });
-    let verdict = match &measured {
-        Some(measured) => Some(with_measured(&measured.words(), verdict)),
-        None => verdict,
-    };
+    let verdict = with_measured(measured.as_ref().map(|measured| measured.words()), verdict);
     let mut report = reported(args, &ran, &not_run, (verdict.as_deref(), measure), &workload)?;
     if let Some(start) = &start {
         start.add_to(report.rows_mut(), fresh.as_deref().unwrap_or_default())?;
@@ -109,10 +106,10 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
 }
 
 /// The verdict on what was measured before the one on simulations.
-fn with_measured(measured: &str, simulated: Option<String>) -> String {
-    match simulated {
-        Some(simulated) => format!("{measured}\nSimulated: {simulated}"),
-        None => measured.into(),
+fn with_measured(measured: Option<String>, simulated: Option<String>) -> Option<String> {
+    match (measured, simulated) {
+        (Some(measured), Some(simulated)) => Some(format!("{measured}\nSimulated: {simulated}")),
+        (measured, simulated) => measured.or(simulated),
     }
 }
 
