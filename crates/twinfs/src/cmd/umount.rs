@@ -35,17 +35,27 @@ pub(crate) fn run(args: &Umount) -> Outcome {
     match ended {
         Ok(Ok(())) => Ok(ExitCode::SUCCESS),
         Ok(Err(why)) => Err(why.into()),
-        Err(Late(last)) => Err(format!(
-            "{}: not unmounted within {} s. It waits for {}, and goes on doing so in the \
-             background. To give up what is not on the device, kill that process; what was synced \
-             is there for the next mount",
-            args.dir.display(),
-            args.limit,
-            last.as_deref().unwrap_or("a process to start"),
-        )
-        .into()),
+        Err(Late(last)) => {
+            let last = last.as_deref().unwrap_or("a process to start");
+            // Everything is written by then: the daemon waits for the kernel, and the kernel for the last mount.
+            let held = match last.ends_with(LET_GO) {
+                true => ". Another mount namespace, as of a container, may still have the mount",
+                false => "",
+            };
+            Err(format!(
+                "{}: not unmounted within {} s. It waits for {last}, and goes on doing so in the \
+                 background{held}. To give up what is not on the device, kill that process; what was synced \
+                 is there for the next mount",
+                args.dir.display(),
+                args.limit,
+            )
+            .into())
+        }
     }
 }
+
+/// The end of what is told when only the daemon's end is missing.
+const LET_GO: &str = "to end";
 
 /// Waits for the end of the work, and tells what it is at.
 fn finish(mut child: Child, tell: &dyn Fn(String)) -> Result<(), String> {
