@@ -9,12 +9,14 @@ mod choices;
 mod cli;
 mod cmd;
 mod measuring;
+mod mount_helper;
 mod size;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser};
 use twin_cli::{Call, Failure, Outcome, status_of, usage};
 use twin_host::Interrupts;
 use twin_settings::outside;
@@ -23,7 +25,32 @@ use twin_trace::Source;
 /// Carries out the command line of this process.
 pub fn main() -> ExitCode {
     twin_host::load_policies();
-    ExitCode::from(carried_out(cli::Cli::parse()))
+    let mut arguments = std::env::args_os();
+    match arguments.next() {
+        Some(name) if mount_helper::is_name(&name) => ExitCode::from(mounted(arguments)),
+        _ => ExitCode::from(carried_out(cli::Cli::parse())),
+    }
+}
+
+/// What mount(8) wants of its helper.
+fn mounted(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let cli = cli::Cli::command();
+    let mount = cli.find_subcommand("mount").unwrap_or(&cli);
+    let ours = match mount_helper::translated(arguments, mount) {
+        Ok(None) => 0,
+        Ok(Some(words)) => match cli::Cli::try_parse_from(words) {
+            Ok(cli) => carried_out(cli),
+            Err(error) => {
+                twin_host::note!("{error}");
+                2
+            }
+        },
+        Err(why) => {
+            twin_host::note!("twinfs: {why}");
+            2
+        }
+    };
+    mount_helper::status(ours)
 }
 
 /// Carries out a call of a command on this thread.

@@ -44,6 +44,20 @@ const STORIES: &[Story] = &[
             mountpoint -q m && fail "refused, but mounted"; :
         fi"#,
     ),
+    // What mount(8) calls for a line of /etc/fstab.
+    (
+        "mount-helper",
+        true,
+        r#"
+        volume; ln -s "$T" mount.fuse.twinfs
+        ./mount.fuse.twinfs $PWD/v.img $PWD/m -o rw,nosuid,cache=16M,nofail,x-systemd.automount -t fuse.twinfs
+        grep " $PWD/m fuse.twinfs " /proc/mounts | grep -q nosuid || fail "how: $(grep $PWD/m /proc/mounts)"
+        echo kept > m/f; "$T" umount m; ./mount.fuse.twinfs $PWD/v.img $PWD/m -o ro; [ "$(cat m/f)" = kept ]
+        touch m/g && fail "not read-only"; "$T" umount m
+        s=0; ./mount.fuse.twinfs $PWD/v.img $PWD/m -o relatime 2>why || s=$?
+        [ $s = 1 ] && grep -q '^twinfs: relatime: ' why || fail "status $s: $(cat why)"
+        s=0; ./mount.fuse.twinfs $PWD/none.img $PWD/m 2>why || s=$?; [ $s = 32 ] || fail "status $s: $(cat why)""#,
+    ),
     // A soft limit is raised; what a hard one would end does not start.
     (
         "processor-time",
