@@ -695,6 +695,9 @@ pub(crate) struct Stat {
     /// With --watch or --observe: end after this many lines or intervals.
     #[arg(long = "count", alias = "times", value_name = "COUNT")]
     pub(crate) times: Option<u64>,
+    /// Of a mount: print its figures in the text format of Prometheus (docs/mounts.md).
+    #[arg(long, conflicts_with_all = ["watch", "observe", "format", "html", "parquet"])]
+    pub(crate) prometheus: bool,
     /// The image file or block device, or the directory.
     pub(crate) image: PathBuf,
 }

@@ -36,6 +36,7 @@ mod snapshot;
 mod start;
 mod stat;
 mod stat_observe;
+mod stat_prometheus;
 mod stat_watch;
 mod top;
 mod umount;

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use twin_cli::progress::Progress;
-use twin_cli::{Outcome, Printer, usage};
+use twin_cli::{Outcome, Printer, say, usage};
 use twin_fs::{Op, Reply, Request, Settings};
 use twin_host::{ImageOptions, Interrupts};
 use twin_mount::answers::Question;
@@ -36,6 +36,9 @@ pub(crate) fn run(args: &Stat, interrupts: &Interrupts) -> Outcome {
     }
     if args.image.is_dir() {
         return of_mount(args, printer);
+    }
+    if args.prometheus {
+        return Err(usage("--prometheus is for mounts: name the directory"));
     }
     let kind = layout_of(&args.image)?;
     let options = OpenOptions {
@@ -107,6 +110,10 @@ fn of_mount(args: &Stat, mut printer: Printer) -> Outcome {
         "most_resident_bytes": usage.most_bytes,
         "figures": figures,
     });
+    if args.prometheus {
+        say(super::stat_prometheus::text(&row).trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let percent = used as f64 * 100.0 / size.max(1) as f64;
     let (now, most) = (Size(usage.resident_bytes), Size(usage.most_bytes));
     let done = figures.as_ref().map_or(String::new(), |figures| {
