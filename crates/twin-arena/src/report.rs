@@ -1,0 +1,256 @@
+//! What a judgement says: to people, to programs, and to evolutionary searches.
+//!
+//! Contract: in JSON an answer has, beside what all answers have, `metrics`, `combined_score` and `artifacts`, as the
+//! EvaluationResult of OpenEvolve: numbers by name, the number that is to grow, and texts that help whoever writes the
+//! next policy. A refused policy has a score of 0 and says why.
+
+use serde_json::{Map, Value, json};
+use twin_report::{Part, Report, Table, cells};
+
+use crate::arena::{Evaluation, Judged, StageResult};
+use crate::score::Values;
+
+/// What mounts have shown.
+#[derive(Clone, Debug)]
+pub enum Mounted {
+    /// Nothing: why.
+    Not(String),
+    /// Seconds until the workload was done, of the policy and of the best of the registry, by run.
+    Seconds {
+        /// Of the policy.
+        own: Vec<f64>,
+        /// Of the best of the registry.
+        best: Vec<f64>,
+        /// What was measured, in words.
+        words: String,
+    },
+    /// They failed.
+    Failed(String),
+}
+
+impl Mounted {
+    /// The time of the best against that of the policy: above 1 it is faster.
+    fn ratio(&self) -> Option<f64> {
+        match self {
+            Mounted::Seconds { own, best, .. } => {
+                Some(twin_lab::median(best) / twin_lab::median(own).max(1e-9))
+            }
+            _ => None,
+        }
+    }
+}
+
+impl Evaluation {
+    /// The report.
+    pub fn report(&self, mounted: &Mounted) -> Report {
+        let title = format!("{} in the arena of {}", self.policy, self.task);
+        let mut report = Report::answer("arena", title);
+        report.set_verdict(self.verdict(mounted), self.judged_by());
+        for stage in &self.stages {
+            for (set, judged) in sets(stage) {
+                report.add(Part::heading(format!("{}, {set}", stage.name)));
+                report.add(table(stage, set, judged));
+            }
+        }
+        if let Mounted::Seconds { words, .. } = mounted {
+            report.add(words.clone());
+        }
+        if !self.left_out.is_empty() {
+            report.add(format!("Left out: {}.", self.left_out.join("; ")));
+        }
+        report.add_rows(self.rows());
+        let score = self.combined_score();
+        report.add_member("metrics", Value::Object(self.metrics(mounted)));
+        report.add_member("combined_score", json!(score));
+        report.add_member("artifacts", Value::Object(self.artifacts(mounted)));
+        report
+    }
+
+    /// In one to three sentences.
+    fn verdict(&self, mounted: &Mounted) -> String {
+        if let Some(refusal) = &self.refused {
+            return format!("{} is refused: {}.", self.policy, refusal.words);
+        }
+        let Some(stage) = self.stages.last() else { return "Nothing ran.".into() };
+        let mut text = format!(
+            "{} has {:.3} in the {}, where {}, the best of the registry there, has 1.",
+            self.policy, stage.public.score, stage.name, stage.public.best
+        );
+        match &stage.held_out {
+            Some(held_out) => {
+                text += &format!(
+                    "\nOn what a search does not see it has {:.3} against {}.",
+                    held_out.score, held_out.best
+                );
+            }
+            None => text += "\nWhat a search must not see was not run (--held-out).",
+        }
+        match mounted {
+            Mounted::Seconds { .. } => {
+                let ratio = mounted.ratio().unwrap_or_default();
+                text +=
+                    &format!("\nOn mounts {} took {ratio:.3} times as long.", stage.public.best);
+            }
+            _ if !stage.passed() => {
+                text += &format!(
+                    "\nIt did not reach the {} that the next stage is worth.",
+                    stage.go_on
+                );
+            }
+            Mounted::Not(why) => text += &format!("\nIt was not mounted: {why}."),
+            Mounted::Failed(why) => {
+                text += &format!("\nIt could not be measured on mounts: {why}.")
+            }
+        }
+        text
+    }
+
+    fn judged_by(&self) -> String {
+        "A score is the weighted geometric mean of device time, write cost and bytes at risk, that of the best of \
+         the registry on the same inputs being 1; more is better."
+            .into()
+    }
+
+    /// Numbers by name.
+    fn metrics(&self, mounted: &Mounted) -> Map<String, Value> {
+        let mut all = Map::new();
+        all.insert("combined_score".into(), json!(self.combined_score()));
+        all.insert("refused".into(), json!(f64::from(u8::from(self.refused.is_some()))));
+        all.insert("stages".into(), json!(self.stages.len() as f64));
+        for stage in &self.stages {
+            for (set, judged) in sets(stage) {
+                let set = set.replace(' ', "_");
+                let mut put = |what: &str, value: f64| {
+                    all.insert(format!("{}_{set}_{what}", stage.name), json!(value));
+                };
+                put("score", judged.score);
+                put("score_of_each", judged.score_of_each);
+                let means =
+                    ["device_s", "write_cost", "at_risk_bytes"].into_iter().zip(means(judged));
+                means
+                    .filter_map(|(name, mean)| Some((name, mean?)))
+                    .for_each(|(name, mean)| put(name, mean));
+                put("cpu_of_default", judged.cpu);
+                put("memory_bytes", judged.more_memory_bytes as f64);
+            }
+        }
+        if let Some(us) = self.longest_call_us {
+            all.insert("longest_call_us".into(), json!(us));
+        }
+        if let Some(ratio) = mounted.ratio() {
+            all.insert("mount_ratio".into(), json!(ratio));
+        }
+        all
+    }
+
+    /// Texts for whoever writes the next policy.
+    fn artifacts(&self, mounted: &Mounted) -> Map<String, Value> {
+        let mut all = Map::new();
+        all.insert("policy".into(), json!(self.policy));
+        all.insert("about".into(), json!(self.about));
+        if let Some(refusal) = &self.refused {
+            all.insert("refused".into(), json!(refusal.words));
+            all.insert("check".into(), json!(refusal.check));
+        }
+        for stage in &self.stages {
+            let best = format!("best_of_registry_{}", stage.name);
+            all.insert(best, json!(stage.public.best));
+            // What a search must not see is in no artifact.
+            let lines = stage.public.inputs.iter().map(|(name, own, best)| {
+                format!("{name}: {}; the best: {}\n", words(own), words(best))
+            });
+            all.insert(format!("{}_inputs", stage.name), json!(lines.collect::<String>()));
+        }
+        if !self.left_out.is_empty() {
+            all.insert("left_out".into(), json!(self.left_out.join("\n")));
+        }
+        match mounted {
+            Mounted::Not(why) | Mounted::Failed(why) => {
+                all.insert("mount".into(), json!(why));
+            }
+            Mounted::Seconds { own, best, words } => {
+                all.insert("mount".into(), json!(words));
+                all.insert("mount_own_s".into(), json!(texts(own)));
+                all.insert("mount_best_s".into(), json!(texts(best)));
+            }
+        }
+        all
+    }
+
+    fn rows(&self) -> Vec<Value> {
+        let mut rows = Vec::new();
+        for stage in &self.stages {
+            for (set, judged) in sets(stage) {
+                for (name, own, best) in &judged.inputs {
+                    rows.push(json!({
+                        "stage": stage.name,
+                        "set": set,
+                        "input": name,
+                        "policy": self.policy,
+                        "device_s": own.device_s,
+                        "write_cost": own.write_cost,
+                        "at_risk_bytes": own.at_risk_bytes,
+                        "misses": own.misses,
+                        "best": judged.best,
+                        "best_device_s": best.device_s,
+                        "best_write_cost": best.write_cost,
+                        "best_at_risk_bytes": best.at_risk_bytes,
+                        "best_misses": best.misses,
+                        "set_score": judged.score,
+                    }));
+                }
+            }
+        }
+        rows
+    }
+}
+
+fn sets(stage: &StageResult) -> impl Iterator<Item = (&'static str, &Judged)> {
+    let held_out = stage.held_out.iter().map(|judged| ("held out", judged));
+    std::iter::once(("public", &stage.public)).chain(held_out)
+}
+
+/// Means over the inputs of what counts.
+fn means(judged: &Judged) -> [Option<f64>; 3] {
+    let all: Vec<[Option<f64>; 3]> = judged.inputs.iter().map(|(_, own, _)| own.each()).collect();
+    [0, 1, 2].map(|at| {
+        let values: Vec<f64> = all.iter().filter_map(|each| each[at]).collect();
+        (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    })
+}
+
+fn words(values: &Values) -> String {
+    let parts = [
+        values.device_s.map(|s| format!("{s:.3} s of the device")),
+        values.write_cost.map(|cost| format!("write cost {cost:.3}")),
+        values.at_risk_bytes.map(|bytes| format!("{bytes:.0} bytes at risk")),
+        values.misses.map(|misses| format!("{misses} misses")),
+    ];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn texts(seconds: &[f64]) -> String {
+    seconds.iter().map(|s| format!("{s:.3}")).collect::<Vec<_>>().join(" ")
+}
+
+fn table(stage: &StageResult, set: &str, judged: &Judged) -> Table {
+    let figure = |value: Option<f64>, digits: usize| match value {
+        Some(value) => format!("{value:.digits$}"),
+        None => String::new(),
+    };
+    let kib = |value: Option<f64>| value.map(|bytes| bytes / 1024.0);
+    let rows = judged.inputs.iter().map(|(name, own, best)| {
+        let pair = |a: Option<f64>, b: Option<f64>, digits| match (a, b) {
+            (None, None) => String::new(),
+            (a, b) => format!("{} / {}", figure(a, digits), figure(b, digits)),
+        };
+        cells![
+            name.clone(),
+            pair(own.device_s, best.device_s, 3),
+            pair(own.write_cost, best.write_cost, 3),
+            pair(kib(own.at_risk_bytes), kib(best.at_risk_bytes), 0),
+        ]
+    });
+    let first = format!("{}, {set}: {:.3} (/ {})", stage.name, judged.score, judged.best);
+    Table::new([first.as_str(), "device s", "write cost", "KiB at risk"], 1).with(rows)
+}
