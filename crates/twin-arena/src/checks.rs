@@ -306,3 +306,110 @@ impl Watcher for Fingerprint {
         if self.ended < self.until { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use twin_cache::flush::{
+        self, DirtyView, FlushAdvice, FlushPolicy, FlushSpec, FlushState, Grain, Which,
+    };
+    use twin_cache::replacement;
+    use twin_clean::victim::{self, Candidates, VictimPolicy, VictimSpec};
+    use twin_clean::{placement, volume::workload};
+    use twin_settings::RegistryEntry;
+    use twin_trace::replay::Pace;
+
+    use super::*;
+
+    /// Accesses with reuse at several distances.
+    fn stream() -> Vec<u32> {
+        let mut rng = Rng::new(5);
+        (0..12_000).map(|_| (rng.below(900) * rng.below(900) / 900) as u32).collect()
+    }
+
+    #[test]
+    fn of_the_policies_of_the_program_only_those_that_are_told_the_future_are_refused() {
+        let stream = stream();
+        for entry in &replacement::REGISTRY {
+            let found = foresight(&stream, "access", &mut |stream| {
+                Ok(on_cache(entry, stream, 900, TRAIL)?.0.trail)
+            });
+            assert_eq!(found.is_err(), entry.needs_future(), "{}: {found:?}", entry.name);
+            if !entry.needs_future() {
+                assert_eq!(by_heart(entry, &stream, 900), Ok(()), "{}", entry.name);
+            }
+        }
+    }
+
+    thread_local! {
+        /// What a cheat has learned of the run that it is in: how long it will be, and its end.
+        static TOLD: Cell<u64> = const { Cell::new(0) };
+    }
+
+    fn geometry() -> VolumeGeometry {
+        VolumeGeometry { blocks: 400, segment_blocks: 10, garbage_share: 0.15, open_segments: 6 }
+    }
+
+    #[test]
+    fn a_victim_policy_that_knows_what_comes_is_refused_and_those_of_the_program_are_not() {
+        /// Prefers one end of the log or the other, by a number that it should not have.
+        struct Cheat;
+        impl VictimPolicy for Cheat {
+            fn choose(&mut self, candidates: &Candidates<'_>) -> Option<u32> {
+                let numbers = candidates.iter().map(|(number, _)| number);
+                if TOLD.get().is_multiple_of(2) { numbers.min() } else { numbers.max() }
+            }
+        }
+        let workload = workload::parse("zipf").unwrap();
+        let stream = writes(&Source::Generated(workload, 2000), geometry(), 1);
+        let cheat: &'static VictimEntry = Box::leak(Box::new(RegistryEntry::new(
+            "cheat",
+            "",
+            VictimSpec::from_outside("", |_| Box::new(Cheat)),
+        )));
+        let placement = placement::REGISTRY.get("none").unwrap();
+        for entry in victim::REGISTRY.iter().chain([cheat]) {
+            let found = foresight(&stream, "write", &mut |stream| {
+                // The parity of the place of a write near the end: it is another after an exchange.
+                let at = stream.iter().rposition(|block| *block == stream[0]).unwrap_or(0);
+                TOLD.set(at as u64);
+                Ok(on_volume(entry, placement, (geometry(), 1), stream, TRAIL)?.trail)
+            });
+            assert_eq!(found.is_err(), entry.name == "cheat", "{}: {found:?}", entry.name);
+        }
+    }
+
+    #[test]
+    fn a_flush_policy_that_knows_when_the_end_comes_is_refused() {
+        /// Writes nothing until half of what it knows to come has passed.
+        struct Cheat(u64);
+        impl FlushPolicy for Cheat {
+            fn advise(&mut self, _: Time, _: &FlushState, _: &dyn DirtyView) -> FlushAdvice {
+                self.0 += 1;
+                match self.0 > TOLD.get() / 4 {
+                    true => FlushAdvice::Write(Which::All),
+                    false => FlushAdvice::Wait,
+                }
+            }
+            fn start_bytes(&self, _: &FlushState) -> u64 {
+                4096
+            }
+        }
+        let spec = FlushSpec::from_outside(0, Grain::Everything, |_| Box::new(Cheat(0)));
+        flush::REGISTRY.add("ends", "a cheat", spec).unwrap();
+        let workload = Workload::Generated("zipf:file-bytes=2M,writes=1500".into(), 1);
+        let count = operations(&workload);
+        let check = |name: &str| {
+            let contender = Contender::named(crate::task::Kind::Flush, name).unwrap();
+            same_requests(&workload, count, &|part, until| {
+                TOLD.set(operations(part));
+                let run = run_of(contender, "lfs:size=32M,cache=2M", 1).map_err(Refusal::fault)?;
+                requests(run, part, Pace::Asap, until)
+            })
+        };
+        assert!(count > 1000);
+        assert_eq!(check("ends").unwrap_err().check, "future");
+        assert_eq!(check(flush::REGISTRY.first().name), Ok(()));
+    }
+}

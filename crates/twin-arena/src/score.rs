@@ -91,7 +91,7 @@ mod tests {
         assert!((scored(values(1.0, 2.0, 1e6)) - 1.0).abs() < 1e-12);
         assert!((scored(values(4.0, 2.0, 1e6)) - 0.5).abs() < 1e-12);
         assert!((scored(values(1.0, 32.0, 1e6)) - 0.5).abs() < 1e-12);
-        assert!((scored(values(1.0, 2.0, 1e6 / 16.0)) - 16f64.powf(0.25)).abs() < 0.02);
+        assert!((scored(values(1.0, 2.0, 1e6 / 4.0)) - 4f64.powf(0.25)).abs() < 1e-9);
     }
 
     #[test]
