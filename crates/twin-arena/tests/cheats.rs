@@ -27,19 +27,19 @@ memory = "4G"
 disk = "disk-7200"
 sizes = [0.1]
 go-on = 0.5
-seconds = 30
+seconds = 300
 public = [{ trace = "known" }]
 held-out = [{ workload = "zipf:file-bytes=4M,writes=2000,reads=50%" }, { trace = "elsewhere" }]
 [simulation]
 config = "lfs:size=32M,cache=256K"
 go-on = 0.5
-seconds = 30
+seconds = 300
 public = [{ workload = "zipf:file-bytes=1M,writes=300,reads=50%" }]
 "#;
 
 /// The trace that the task names, which is generated, so that a policy can know it.
 fn known() -> Box<dyn twin_trace::Source> {
-    generate::start("zipf:file-bytes=4M,writes=6000,reads=80%,skew=0.6", 3).unwrap()
+    generate::start("zipf:file-bytes=4M,writes=4000,reads=80%,skew=0.6", 3).unwrap()
 }
 
 struct Known;
@@ -272,12 +272,12 @@ fn a_long_call_is_found_and_so_is_work_in_every_call() {
     assert!(words.contains("a call of a hook took"), "{words}");
     let always = || {
         |_: &[u32], _| {
-            work(100);
+            work(40);
             None
         }
     };
     let text =
-        TASK.replacen("cpu = 30", "cpu = 2", 1).replacen("cpu-python = 30", "cpu-python = 2", 1);
+        TASK.replacen("cpu = 30", "cpu = 1", 1).replacen("cpu-python = 30", "cpu-python = 1", 1);
     let (check, words) = refused_in(&text, "thinks-always", always);
     assert_eq!(check, "time");
     assert!(words.contains("times the") && words.contains("s of the default"), "{words}");
@@ -299,7 +299,7 @@ fn a_hook_that_does_not_return_is_given_up() {
         Box::new(Fifo { order: Vec::new(), cheat: cheat() })
     };
     REGISTRY.add(name, "a cheat", Policy::from_outside(make)).unwrap();
-    let refusal = judge(&TASK.replacen("seconds = 30", "seconds = 0.3", 1), name).refused.unwrap();
+    let refusal = judge(&TASK.replacen("seconds = 300", "seconds = 0.3", 1), name).refused.unwrap();
     ENDS.store(true, Ordering::Relaxed);
     assert_eq!(refusal.check, "time");
     assert!(refusal.words.contains("its study took longer than the 0.3 s"), "{}", refusal.words);
