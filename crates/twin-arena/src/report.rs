@@ -48,8 +48,12 @@ impl Evaluation {
         report.set_verdict(self.verdict(mounted), self.judged_by());
         for stage in &self.stages {
             for (set, judged) in sets(stage) {
-                report.add(Part::heading(format!("{}, {set}", stage.name)));
-                report.add(table(stage, set, judged));
+                report.on_page(Part::heading(format!("{}, {set}", stage.name)));
+                report.add(format!(
+                    "{}, {set}: {:.3} against {}. Figures are those of the policy / of {2}.",
+                    stage.name, judged.score, judged.best
+                ));
+                report.add(table(judged));
             }
         }
         if let Mounted::Seconds { words, .. } = mounted {
@@ -233,7 +237,7 @@ fn texts(seconds: &[f64]) -> String {
     seconds.iter().map(|s| format!("{s:.3}")).collect::<Vec<_>>().join(" ")
 }
 
-fn table(stage: &StageResult, set: &str, judged: &Judged) -> Table {
+fn table(judged: &Judged) -> Table {
     let figure = |value: Option<f64>, digits: usize| match value {
         Some(value) => format!("{value:.digits$}"),
         None => String::new(),
@@ -251,6 +255,5 @@ fn table(stage: &StageResult, set: &str, judged: &Judged) -> Table {
             pair(kib(own.at_risk_bytes), kib(best.at_risk_bytes), 0),
         ]
     });
-    let first = format!("{}, {set}: {:.3} (/ {})", stage.name, judged.score, judged.best);
-    Table::new([first.as_str(), "device s", "write cost", "KiB at risk"], 1).with(rows)
+    Table::new(["input", "device s", "write cost", "KiB at risk"], 1).with(rows)
 }

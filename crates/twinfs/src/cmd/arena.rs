@@ -31,7 +31,8 @@ pub(crate) fn run(args: &Arena, interrupts: &Interrupts) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     let (name, text) = text_of(args.task.as_deref().unwrap_or_default())?;
-    let task = Task::parse(&name, &text).map_err(|why| usage(format!("{name}: {}", why.trim_end())))?;
+    let task =
+        Task::parse(&name, &text).map_err(|why| usage(format!("{name}: {}", why.trim_end())))?;
     if args.show {
         say(text.trim_end())?;
         return Ok(ExitCode::SUCCESS);
@@ -41,12 +42,18 @@ pub(crate) fn run(args: &Arena, interrupts: &Interrupts) -> Outcome {
     let known = args.reference.as_deref().map(read_reference).transpose()?.unwrap_or_default();
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = args.threads.unwrap_or(cores).max(1);
-    let arena = twin_arena::Arena::new(task, Box::new(Opening(args.traces.clone())), threads, known.clone());
+    let arena = twin_arena::Arena::new(
+        task,
+        Box::new(Opening(args.traces.clone())),
+        threads,
+        known.clone(),
+    );
     // A name that does not exist is the caller's mistake, not a result.
     arena.mounted(policy).map_err(usage)?;
     let bar = Progress::waiting("policies are judged");
     let wanted = Wanted { held_out: args.held_out };
-    let evaluation = arena.evaluate(policy, wanted, &|| interrupts.check().map_err(|f| f.to_string()));
+    let evaluation =
+        arena.evaluate(policy, wanted, &|| interrupts.check().map_err(|f| f.to_string()));
     bar.finish();
     interrupts.check()?;
     let evaluation = evaluation?;
@@ -130,7 +137,8 @@ impl Traces for Opening {
             }
             Accessed::Foreign(name) => {
                 let path = path.clone();
-                let source = readers::open_again(name, readers::Again::new(move || File::open(&path)));
+                let source =
+                    readers::open_again(name, readers::Again::new(move || File::open(&path)));
                 caches::Input::Operations(source.map_err(|error| error.to_string())?)
             }
             Accessed::Blocks(name) => {
