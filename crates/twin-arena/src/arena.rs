@@ -129,7 +129,7 @@ impl Evaluation {
 
 /// What the thread that judges says.
 enum Said {
-    /// The policy is at work from now on, for so many seconds at most; `None`: it is not.
+    /// The policy is at work from now on, for this stage and number of seconds at most; `None`: it is not.
     Limit(Option<(&'static str, f64)>),
     Done(Result<(), Stopped>),
 }

@@ -35,7 +35,7 @@ use crate::runs::{Case, Ready, run_of};
 const ACCESSES: usize = 200_000;
 /// Accesses whose calls are timed.
 const TIMED: usize = 20_000;
-/// One of so many accesses is to a foreign block.
+/// One access in this number is to a foreign block.
 const FOREIGN: usize = 1000;
 /// How much misses may rise in a trace with other names. Sketches of hashes differ by a percent or two.
 const RISE: f64 = 1.05;
@@ -103,11 +103,14 @@ pub(crate) fn probe(contender: Contender, case: &Case) -> Result<Option<Nanos>, 
 
 const TRAIL: Watch = Watch { trail: true, timed: false, renamed_by: 0 };
 
+/// The decisions of a run.
+type Trail = Result<Vec<Decision>, Refusal>;
+
 /// Exchanges the second half of a stream and compares the decisions in the first.
 pub(crate) fn foresight(
     stream: &[u32],
     what: &str,
-    decisions: &mut dyn FnMut(&[u32]) -> Result<Vec<Decision>, Refusal>,
+    decisions: &mut dyn FnMut(&[u32]) -> Trail,
 ) -> Result<(), Refusal> {
     let cut = stream.len() / 2;
     let mut other = stream.to_vec();
@@ -241,7 +244,7 @@ fn operations(workload: &Workload) -> u64 {
     count
 }
 
-/// A fingerprint of the requests to a disk until so many operations have ended.
+/// A fingerprint of the requests to a disk until a number of operations have ended.
 type Requests = Result<u64, Refusal>;
 
 /// Cuts a workload off after a half, and compares what the disk was asked for before.
@@ -266,7 +269,7 @@ pub(crate) fn same_requests(
     Err(Refusal::new("future", words))
 }
 
-/// Runs a workload until so many operations have ended.
+/// Runs a workload until a number of operations have ended.
 pub(crate) fn requests(
     run: twin_lab::Run,
     workload: &Workload,
@@ -309,7 +312,8 @@ impl Watcher for Fingerprint {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::Cell;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU64, Ordering};
 
     use twin_cache::flush::{
         self, DirtyView, FlushAdvice, FlushPolicy, FlushSpec, FlushState, Grain, Which,
@@ -329,7 +333,7 @@ mod tests {
     }
 
     #[test]
-    fn of_the_policies_of_the_program_only_those_that_are_told_the_future_are_refused() {
+    fn of_the_policies_of_the_program_only_those_that_know_the_future_are_refused() {
         let stream = stream();
         for entry in &replacement::REGISTRY {
             let found = foresight(&stream, "access", &mut |stream| {
@@ -342,10 +346,8 @@ mod tests {
         }
     }
 
-    thread_local! {
-        /// What a cheat has learned of the run that it is in: how long it will be, and its end.
-        static TOLD: Cell<u64> = const { Cell::new(0) };
-    }
+    /// What a cheat has learned of the run that it is in: how long it will be, or its end.
+    type Learned = Arc<AtomicU64>;
 
     fn geometry() -> VolumeGeometry {
         VolumeGeometry { blocks: 400, segment_blocks: 10, garbage_share: 0.15, open_segments: 6 }
@@ -354,26 +356,32 @@ mod tests {
     #[test]
     fn a_victim_policy_that_knows_what_comes_is_refused_and_those_of_the_program_are_not() {
         /// Prefers one end of the log or the other, by a number that it should not have.
-        struct Cheat;
+        struct Cheat(Learned);
         impl VictimPolicy for Cheat {
             fn choose(&mut self, candidates: &Candidates<'_>) -> Option<u32> {
                 let numbers = candidates.iter().map(|(number, _)| number);
-                if TOLD.get().is_multiple_of(2) { numbers.min() } else { numbers.max() }
+                if self.0.load(Ordering::Relaxed).is_multiple_of(2) {
+                    numbers.min()
+                } else {
+                    numbers.max()
+                }
             }
         }
         let workload = workload::parse("zipf").unwrap();
         let stream = writes(&Source::Generated(workload, 2000), geometry(), 1);
+        let learned = Learned::default();
+        let of_cheat = Arc::clone(&learned);
         let cheat: &'static VictimEntry = Box::leak(Box::new(RegistryEntry::new(
             "cheat",
             "",
-            VictimSpec::from_outside("", |_| Box::new(Cheat)),
+            VictimSpec::from_outside("", move |_| Box::new(Cheat(Arc::clone(&of_cheat)))),
         )));
         let placement = placement::REGISTRY.get("none").unwrap();
         for entry in victim::REGISTRY.iter().chain([cheat]) {
             let found = foresight(&stream, "write", &mut |stream| {
                 // The parity of the place of a write near the end: it is another after an exchange.
                 let at = stream.iter().rposition(|block| *block == stream[0]).unwrap_or(0);
-                TOLD.set(at as u64);
+                learned.store(at as u64, Ordering::Relaxed);
                 Ok(on_volume(entry, placement, (geometry(), 1), stream, TRAIL)?.trail)
             });
             assert_eq!(found.is_err(), entry.name == "cheat", "{}: {found:?}", entry.name);
@@ -383,11 +391,11 @@ mod tests {
     #[test]
     fn a_flush_policy_that_knows_when_the_end_comes_is_refused() {
         /// Writes nothing until half of what it knows to come has passed.
-        struct Cheat(u64);
+        struct Cheat(u64, Learned);
         impl FlushPolicy for Cheat {
             fn advise(&mut self, _: Time, _: &FlushState, _: &dyn DirtyView) -> FlushAdvice {
                 self.0 += 1;
-                match self.0 > TOLD.get() / 4 {
+                match self.0 > self.1.load(Ordering::Relaxed) / 4 {
                     true => FlushAdvice::Write(Which::All),
                     false => FlushAdvice::Wait,
                 }
@@ -396,14 +404,17 @@ mod tests {
                 4096
             }
         }
-        let spec = FlushSpec::from_outside(0, Grain::Everything, |_| Box::new(Cheat(0)));
+        let learned = Learned::default();
+        let of_cheat = Arc::clone(&learned);
+        let make = move |_| -> Box<dyn FlushPolicy> { Box::new(Cheat(0, Arc::clone(&of_cheat))) };
+        let spec = FlushSpec::from_outside(0, Grain::Everything, make);
         flush::REGISTRY.add("ends", "a cheat", spec).unwrap();
         let workload = Workload::Generated("zipf:file-bytes=2M,writes=1500".into(), 1);
         let count = operations(&workload);
         let check = |name: &str| {
             let contender = Contender::named(crate::task::Kind::Flush, name).unwrap();
             same_requests(&workload, count, &|part, until| {
-                TOLD.set(operations(part));
+                learned.store(operations(part), Ordering::Relaxed);
                 let run = run_of(contender, "lfs:size=32M,cache=2M", 1).map_err(Refusal::fault)?;
                 requests(run, part, Pace::Asap, until)
             })

@@ -1,7 +1,7 @@
 //! Runs: a policy on one input of a stage, and what it measured.
 //!
 //! Contract: a run is on one thread from beginning to end and equal to any other of the same policy and input. A run
-//! with a fault of the policy has no values. Inputs are read once; those that are not there are told, not guessed.
+//! with a fault of the policy has no values. Inputs are read once; those that are not there are reported, not guessed.
 
 use std::sync::Arc;
 
@@ -13,7 +13,7 @@ use twin_clean::volume::trace::Trace;
 use twin_clean::volume::workload;
 use twin_host::{resident_bytes, thread_cpu_ns};
 use twin_lab::caches::{self, Accesses};
-use twin_lab::observe::Observing;
+use twin_lab::observe::{AT_RISK, Observing};
 use twin_lab::{Config, Figures, Run, Workload, simulate_with_history};
 use twin_settings::outside;
 use twin_sim::model;
@@ -324,7 +324,7 @@ impl Guarded {
 pub(crate) fn run_of(contender: Contender, config: &str, seed: u64) -> Result<Run, String> {
     let text = with_policy(config, contender);
     let config = Config::parse(&text).map_err(|error| error.to_string())?;
-    let observe = Observing::of(["at-risk"], None).map_err(|error| error.to_string())?;
+    let observe = Observing::of([AT_RISK], None).map_err(|error| error.to_string())?;
     Ok(Run { seed, observe: Some(observe), ..Run::of(config) })
 }
 
@@ -333,7 +333,7 @@ fn wrong() -> String {
 }
 
 fn values_of(figures: &Figures) -> Values {
-    let at_risk = figures.observed.iter().find(|one| one.observer == "at-risk");
+    let at_risk = figures.observed.iter().find(|one| one.observer == AT_RISK);
     Values {
         device_s: Some(figures.disk_use.busy_s),
         write_cost: figures.log.write_cost,

@@ -358,7 +358,8 @@ impl BudgetFile {
 fn weights(given: Weights) -> Result<Weights, String> {
     let all = given.each();
     let sum: f64 = all.iter().sum();
-    if all.iter().any(|weight| !(*weight >= 0.0)) || !(sum > 0.0 && sum.is_finite()) {
+    if all.iter().any(|weight| weight.is_nan() || *weight < 0.0) || !(sum > 0.0 && sum.is_finite())
+    {
         return Err("[score] weights are not negative, and one is more than 0".into());
     }
     let [device_time, write_cost, at_risk] = all.map(|weight| weight / sum);

@@ -130,7 +130,7 @@ fn a_policy_that_does_not_cheat_is_judged_against_the_best_of_the_registry() {
         assert!(evaluation.refused.is_none(), "{name}: {:?}", evaluation.refused);
         let study = &evaluation.stages[0].public;
         assert!(study.score <= 1.0 && (study.score == 1.0) == (*name == best), "{name} {study:?}");
-        // What is not there is told.
+        // What is not there is reported.
         assert_eq!(evaluation.left_out, ["elsewhere: it is not there"]);
         let held_out = evaluation.stages[0].held_out.as_ref().unwrap();
         assert_eq!(held_out.inputs.len(), 1);
@@ -172,7 +172,7 @@ fn an_interrupt_ends_a_judgement() {
 }
 
 #[test]
-fn a_policy_that_is_told_the_future_is_refused() {
+fn a_policy_that_knows_the_future_is_refused() {
     let evaluation = judge(TASK, "belady");
     let refusal = evaluation.refused.unwrap();
     assert_eq!(refusal.check, "future", "{}", refusal.words);
@@ -249,7 +249,7 @@ fn a_policy_that_lets_nothing_go_has_no_larger_cache_for_it() {
     assert!(words.contains("named no victim in a full cache"), "{words}");
 }
 
-/// Works for so many microseconds of the processor.
+/// Works for microseconds of the processor.
 fn work(micros: u64) {
     let end = twin_host::thread_cpu_ns() + micros * 1000;
     while twin_host::thread_cpu_ns() < end {}
@@ -285,11 +285,13 @@ fn a_long_call_is_found_and_so_is_work_in_every_call() {
 
 #[test]
 fn a_hook_that_does_not_return_is_given_up() {
-    static ENDS: AtomicBool = AtomicBool::new(false);
+    let ends = Arc::new(AtomicBool::new(false));
+    let of_cheat = Arc::clone(&ends);
     let name = "does-not-return";
-    let cheat = || {
-        |_: &[u32], _: bool| {
-            while !ENDS.load(Ordering::Relaxed) {
+    let cheat = move || {
+        let ends = Arc::clone(&of_cheat);
+        move |_: &[u32], _: bool| {
+            while !ends.load(Ordering::Relaxed) {
                 std::thread::yield_now();
             }
             None
@@ -300,33 +302,35 @@ fn a_hook_that_does_not_return_is_given_up() {
     };
     REGISTRY.add(name, "a cheat", Policy::from_outside(make)).unwrap();
     let refusal = judge(&TASK.replacen("seconds = 300", "seconds = 0.3", 1), name).refused.unwrap();
-    ENDS.store(true, Ordering::Relaxed);
+    ends.store(true, Ordering::Relaxed);
     assert_eq!(refusal.check, "time");
     assert!(refusal.words.contains("its study took longer than the 0.3 s"), "{}", refusal.words);
 }
 
 #[test]
 fn a_policy_that_takes_more_memory_than_it_may_is_refused() {
-    static TAKEN: Mutex<Vec<Vec<u64>>> = Mutex::new(Vec::new());
+    let taken: Arc<Mutex<Vec<Vec<u64>>>> = Arc::default();
+    let of_cheat = Arc::clone(&taken);
     // Each new policy takes some more, and keeps it.
-    let hog = || {
-        TAKEN.lock().unwrap().push((0..8_000_000).collect());
+    let hog = move || {
+        of_cheat.lock().unwrap().push((0..8_000_000).collect());
         |_: &[u32], _| None
     };
     let text = TASK.replacen("memory = \"4G\"", "memory = \"24M\"", 1);
     let (check, words) = refused_in(&text, "hog", hog);
-    TAKEN.lock().unwrap().clear();
+    taken.lock().unwrap().clear();
     assert_eq!(check, "memory");
     assert!(words.contains("and may grow by 24"), "{words}");
 }
 
 #[test]
 fn a_policy_that_is_not_repeatable_is_refused() {
-    static CALLS: AtomicU64 = AtomicU64::new(0);
+    let calls = Arc::new(AtomicU64::new(0));
     // Runs before the study itself see too few calls for it to differ.
-    let other = || {
-        |there: &[u32], victim: bool| {
-            let calls = CALLS.fetch_add(1, Ordering::Relaxed);
+    let other = move || {
+        let calls = Arc::clone(&calls);
+        move |there: &[u32], victim: bool| {
+            let calls = calls.fetch_add(1, Ordering::Relaxed);
             victim.then(|| there.get(calls as usize % there.len()).copied())
         }
     };

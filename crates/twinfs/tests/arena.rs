@@ -32,7 +32,7 @@ fn place(name: &str) -> (Place, String) {
 }
 
 #[test]
-fn a_program_reads_metrics_a_score_and_artifacts_and_what_is_left_out_is_told() {
+fn a_program_reads_metrics_a_score_and_artifacts_and_notes_what_is_left_out() {
     let (place, task) = place("arena-json");
     let known = place.path("known.json");
     let args = ["arena", &task, "fifo", "--held-out", "--reference", &known, "--format", "json"];

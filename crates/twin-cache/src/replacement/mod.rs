@@ -171,7 +171,7 @@ impl Policy {
         online(Box::leak(Box::new(make)))
     }
 
-    /// The same, told the [future](Replacement::future): for studies of recorded accesses alone.
+    /// The same, with the [future](Replacement::future) known to it: for studies of recorded accesses alone.
     #[must_use]
     pub fn with_future(self) -> Policy {
         Policy { needs_future: true, ..self }
