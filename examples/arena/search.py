@@ -20,9 +20,9 @@ HERE = pathlib.Path(__file__).resolve().parent
 
 #: The constants with the values that they may have.
 SPACE = {
-    "SMALL": [0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5],
+    "SMALL": [0.0, 0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.5, 0.7, 0.9],
     "GHOSTS": [0.0, 0.3, 0.6, 0.9, 1.5, 2.0, 3.0],
-    "MOST": [1, 2, 3, 5, 7],
+    "MOST": [1, 2, 3, 5, 7, 15, 63],
     "PROMOTE": [1, 2, 3],
     "DECAY": [1, 2, 7],
     "HAND_STAYS": [False, True],

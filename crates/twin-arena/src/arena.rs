@@ -106,12 +106,13 @@ pub struct Evaluation {
 }
 
 impl Evaluation {
-    /// The score of the last stage that ran; 0 if the policy was refused.
+    /// The geometric mean of the public scores of the stages that ran; 0 if the policy was refused.
     pub fn combined_score(&self) -> f64 {
-        match (&self.refused, self.stages.last()) {
-            (None, Some(stage)) => stage.public.score,
-            _ => 0.0,
+        if self.refused.is_some() || self.stages.is_empty() {
+            return 0.0;
         }
+        let logarithms = self.stages.iter().map(|stage| stage.public.score.ln());
+        (logarithms.sum::<f64>() / self.stages.len() as f64).exp()
     }
 
     /// True if a mount is worth it.

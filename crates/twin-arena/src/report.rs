@@ -5,6 +5,7 @@
 //! next policy. A refused policy has a score of 0 and says why.
 
 use serde_json::{Map, Value, json};
+use twin_report::units::list;
 use twin_report::{Part, Report, Table, cells};
 
 use crate::arena::{Evaluation, Judged, StageResult};
@@ -76,18 +77,24 @@ impl Evaluation {
             return format!("{} is refused: {}.", self.policy, refusal.words);
         }
         let Some(stage) = self.stages.last() else { return "Nothing ran.".into() };
+        let of_stages = |judged: &dyn Fn(&StageResult) -> Option<Judged>| {
+            let all = self.stages.iter().filter_map(|stage| Some((stage.name, judged(stage)?)));
+            let words = |(name, one): (&str, Judged)| {
+                format!("{:.3} in the {name} against {}", one.score, one.best)
+            };
+            list(&all.map(words).collect::<Vec<_>>())
+        };
         let mut text = format!(
-            "{} has {:.3} in the {}, where {}, the best of the registry there, has 1.",
-            self.policy, stage.public.score, stage.name, stage.public.best
+            "{} has a score of {:.3}: {}.",
+            self.policy,
+            self.combined_score(),
+            of_stages(&|stage| Some(stage.public.clone()))
         );
-        match &stage.held_out {
-            Some(held_out) => {
-                text += &format!(
-                    "\nOn what a search does not see it has {:.3} against {}.",
-                    held_out.score, held_out.best
-                );
+        match of_stages(&|stage| stage.held_out.clone()) {
+            held_out if held_out.is_empty() => {
+                text += "\nWhat a search must not see was not run (--held-out).";
             }
-            None => text += "\nWhat a search must not see was not run (--held-out).",
+            held_out => text += &format!("\nOn what a search does not see it has {held_out}."),
         }
         match mounted {
             Mounted::Seconds { .. } => {
