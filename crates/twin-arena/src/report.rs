@@ -5,6 +5,7 @@
 //! next policy. A refused policy has a score of 0 and says why.
 
 use serde_json::{Map, Value, json};
+use twin_lab::{differ, median};
 use twin_report::units::list;
 use twin_report::{Part, Report, Table, cells};
 
@@ -33,9 +34,7 @@ impl Mounted {
     /// The time of the best against that of the policy: above 1 it is faster.
     fn ratio(&self) -> Option<f64> {
         match self {
-            Mounted::Seconds { own, best, .. } => {
-                Some(twin_lab::median(best) / twin_lab::median(own).max(1e-9))
-            }
+            Mounted::Seconds { own, best, .. } => Some(median(best) / median(own).max(1e-9)),
             _ => None,
         }
     }
@@ -97,10 +96,14 @@ impl Evaluation {
             held_out => text += &format!("\nOn what a search does not see it has {held_out}."),
         }
         match mounted {
-            Mounted::Seconds { .. } => {
-                let ratio = mounted.ratio().unwrap_or_default();
-                text +=
-                    &format!("\nOn mounts {} took {ratio:.3} times as long.", stage.public.best);
+            Mounted::Seconds { own, best, .. } => {
+                text += &format!(
+                    "\nOn mounts it had {} and {} {}{}.",
+                    span(own),
+                    stage.public.best,
+                    span(best),
+                    if differ(own, best) { "" } else { ", which chance explains" }
+                );
             }
             _ if !stage.passed() => {
                 text += &format!(
@@ -148,8 +151,9 @@ impl Evaluation {
         if let Some(us) = self.longest_call_us {
             all.insert("longest_call_us".into(), json!(us));
         }
-        if let Some(ratio) = mounted.ratio() {
+        if let (Some(ratio), Mounted::Seconds { own, best, .. }) = (mounted.ratio(), mounted) {
             all.insert("mount_ratio".into(), json!(ratio));
+            all.insert("mount_differs".into(), json!(f64::from(u8::from(differ(own, best)))));
         }
         all
     }
@@ -240,6 +244,13 @@ fn words(values: &Values) -> String {
     parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
 }
 
+/// The median of seconds, the least and the most.
+fn span(seconds: &[f64]) -> String {
+    let least = seconds.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = seconds.iter().copied().fold(0.0, f64::max);
+    format!("{:.3} s ({least:.3} s to {most:.3} s)", median(seconds))
+}
+
 fn texts(seconds: &[f64]) -> String {
     seconds.iter().map(|s| format!("{s:.3}")).collect::<Vec<_>>().join(" ")
 }
@@ -263,4 +274,63 @@ fn table(judged: &Judged) -> Table {
         ]
     });
     Table::new(["input", "device s", "write cost", "KiB at risk"], 1).with(rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn evaluation(refused: Option<crate::Refusal>) -> Evaluation {
+        let judged = |score: f64| Judged {
+            score,
+            score_of_each: score,
+            best: "usual".into(),
+            inputs: vec![("a load".into(), Values::default(), Values::default())],
+            cpu: 1.0,
+            more_memory_bytes: 0,
+        };
+        let stage = |name: &'static str, score: f64, held_out: Option<f64>| StageResult {
+            name,
+            public: judged(score),
+            held_out: held_out.map(judged),
+            go_on: 0.5,
+        };
+        let stages = vec![stage("study", 1.21, Some(0.9)), stage("simulation", 1.0, None)];
+        Evaluation { policy: "new".into(), stages, refused, ..Evaluation::default() }
+    }
+
+    fn verdict(mounted: &Mounted) -> String {
+        evaluation(None).report(mounted).verdict_text().to_owned()
+    }
+
+    #[test]
+    fn the_score_is_of_all_stages_and_the_verdict_has_each() {
+        let text = verdict(&Mounted::Not("nobody wanted it".into()));
+        assert!(
+            text.starts_with(
+                "new has a score of 1.100: 1.210 in the study against usual and 1.000 in the simulation against usual."
+            ),
+            "{text}"
+        );
+        assert!(text.contains("does not see it has 0.900 in the study against usual."), "{text}");
+        assert!(text.ends_with("It was not mounted: nobody wanted it."), "{text}");
+    }
+
+    #[test]
+    fn mounts_that_chance_explains_are_called_so() {
+        let of = |own: [f64; 5], best: [f64; 5]| {
+            verdict(&Mounted::Seconds { own: own.into(), best: best.into(), words: String::new() })
+        };
+        let near = of([2.5, 0.7, 1.1, 2.8, 1.6], [1.0, 3.5, 1.7, 2.9, 3.0]);
+        assert!(near.ends_with("2.900 s (1.000 s to 3.500 s), which chance explains."), "{near}");
+        let far = of([1.0, 1.1, 1.2, 1.1, 1.0], [2.0, 2.1, 2.0, 2.2, 2.0]);
+        assert!(far.ends_with("and usual 2.000 s (2.000 s to 2.200 s)."), "{far}");
+    }
+
+    #[test]
+    fn what_was_refused_has_nothing_but_its_reason() {
+        let refusal = crate::Refusal { check: "future", words: "it reads the future".into() };
+        let report = evaluation(Some(refusal)).report(&Mounted::Not("refused".into()));
+        assert_eq!(report.verdict_text(), "new is refused: it reads the future.");
+    }
 }
