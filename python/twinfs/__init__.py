@@ -12,6 +12,7 @@ a page. Start at `compare`, `cache` and `run`; `config` writes configurations, `
 from . import _twinfs, policies
 from ._api import (
     age,
+    arena,
     cache,
     check,
     clean,
@@ -45,6 +46,7 @@ __all__ = [
     "TwinfsWarning",
     "UsageError",
     "age",
+    "arena",
     "cache",
     "call",
     "check",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Union
+from typing import Any, Union
 
 from ._call import Told, Value, call, word
 from ._results import Result
@@ -157,6 +157,34 @@ def layout(image: PathLike, *, progress: Told = True, **options: Value) -> Resul
 def reproduce(claims: Iterable[str] = (), *, quick: bool = False, progress: Told = True, **options: Value) -> Result:
     """Repeats the measurements of five papers on models of their hardware, and judges them."""
     return call("reproduce", *claims, quick=quick, progress=progress, **options)
+
+
+def arena(
+    task: PathLike,
+    policy: str,
+    *,
+    held_out: bool = False,
+    mount: bool = False,
+    reference: PathLike | None = None,
+    traces: PathLike | None = None,
+    progress: Told = True,
+    **options: Value,
+) -> dict[str, Any]:
+    """Judges a policy on a task, for programs that search policies.
+
+    `task` is "replacement", "flush", "victim" or the file of a task, `policy` a name, also of a class added by
+    `policies.policy`, or the path of a module. The answer has `metrics`, `combined_score` and `artifacts`, as the
+    EvaluationResult of OpenEvolve, and the `verdict` and `rows` that the command prints. The best policy of the program
+    on the same inputs has a score of 1; a policy that cheats has 0, with the reason in `artifacts["refused"]`. An
+    exception in a hook of a class is raised. `reference` is a file in which the figures of the program's own policies
+    are kept between calls.
+    """
+    result = call(
+        "arena", task, policy, held_out=held_out, mount=mount, reference=reference, traces=traces,
+        progress=progress, **options,
+    )  # fmt: skip
+    names = ("metrics", "combined_score", "artifacts", "verdict", "rows")
+    return {name: result.json[name] for name in names}
 
 
 def mkfs(

@@ -87,6 +87,6 @@ pub use random::{random_bytes, random_seed};
 pub use request_watch::watch_requests;
 pub use scratch::{ScratchDir, remove_by_force};
 pub use signals::{Signals, take_signals};
-pub use stopwatch::real_clock;
+pub use stopwatch::{real_clock, resident_bytes, thread_cpu_ns};
 pub use within::{Late, within};
 pub use words::{Grade, Words};

@@ -93,6 +93,8 @@ pub struct Report {
     /// The rows of JSON where they have more than the others.
     in_json: Option<Vec<Value>>,
     whole: Option<Value>,
+    /// What the JSON of this answer has beside what all answers have.
+    members: Vec<(&'static str, Value)>,
     pub(crate) page: Option<String>,
 }
 
@@ -191,6 +193,11 @@ impl Report {
         self.whole = Some(value(whole));
     }
 
+    /// Adds a member to the JSON of an answer, for programs that look for its name.
+    pub fn add_member<T: Serialize>(&mut self, name: &'static str, of: T) {
+        self.members.push((name, value(of)));
+    }
+
     /// Sets the page, where it is made otherwise than of parts.
     pub fn set_page(&mut self, page: String) {
         self.page = Some(page);
@@ -243,6 +250,9 @@ impl Report {
         });
         if let Some(details) = &self.whole {
             answer["details"] = details.clone();
+        }
+        for (name, of) in &self.members {
+            answer[*name] = of.clone();
         }
         answer
     }

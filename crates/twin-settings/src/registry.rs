@@ -181,6 +181,16 @@ impl<M> Registry<M> {
         &self.built_in[0]
     }
 
+    /// The entries that are built in, the default first.
+    pub const fn built_in(&self) -> &'static [RegistryEntry<M>] {
+        self.built_in
+    }
+
+    /// True if the component of this name is built in.
+    pub fn has_built_in(&self, name: &str) -> bool {
+        self.built_in.iter().any(|entry| entry.name == name)
+    }
+
     /// All entries, the default first.
     pub fn iter(&'static self) -> Entries<M> {
         Entries { built_in: self.built_in.iter(), added: &self.added }

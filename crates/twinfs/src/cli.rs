@@ -13,6 +13,7 @@ use crate::size::Size;
 
 mod advise;
 mod age;
+mod arena;
 mod cache;
 mod convert;
 mod experiment;
@@ -28,6 +29,7 @@ mod serve;
 
 pub(crate) use advise::Advise;
 pub(crate) use age::{Age, Forecast, Fork, Layout, Places, Snapshot, Start};
+pub(crate) use arena::Arena;
 pub(crate) use cache::{Cache, ObjectRules};
 pub(crate) use convert::Convert;
 pub(crate) use experiment::{Diff, Merge, RunExperiment};
@@ -78,6 +80,7 @@ pub(crate) enum Command {
     Replay(Replay),
     Compare(Compare),
     Advise(Box<Advise>),
+    Arena(Arena),
     Run(RunExperiment),
     Merge(Merge),
     Diff(Diff),

@@ -21,6 +21,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "twin-papers",
             "twin-experiment",
             "twin-advise",
+            "twin-arena",
             "twin-bench",
             "twin-ageing",
             "twin-gather",

@@ -171,6 +171,12 @@ impl Policy {
         online(Box::leak(Box::new(make)))
     }
 
+    /// The same, with the [future](Replacement::future) known to it: for studies of recorded accesses alone.
+    #[must_use]
+    pub fn with_future(self) -> Policy {
+        Policy { needs_future: true, ..self }
+    }
+
     /// A policy for a cache of this capacity.
     pub fn make(&self, capacity: Capacity) -> Box<dyn Replacement> {
         (self.make)(capacity)

@@ -72,6 +72,19 @@ impl Accesses {
         self.sizes.as_ref().is_some_and(differ)
     }
 
+    /// The blocks, or objects, of the first accesses, at most this many.
+    pub fn first(&self, most: usize) -> Vec<u32> {
+        let (mut found, mut chunk) = (Vec::new(), Vec::new());
+        for at in 0..self.numbers.chunks() {
+            if found.len() >= most {
+                break;
+            }
+            self.numbers.chunk(at, &mut chunk);
+            found.extend(chunk.iter().take(most - found.len()));
+        }
+        found
+    }
+
     /// The number of different blocks, or objects.
     pub fn blocks(&self) -> u32 {
         self.blocks
@@ -83,7 +96,7 @@ impl Accesses {
     }
 
     /// The bytes of all blocks, or objects.
-    pub(crate) fn footprint_bytes(&self) -> u64 {
+    pub fn footprint_bytes(&self) -> u64 {
         match &self.sizes {
             Some(sizes) => sizes.iter().map(|size| u64::from(*size)).sum(),
             None => u64::from(self.blocks) * self.block_bytes,

@@ -45,6 +45,9 @@ pub(crate) use report::{charts, parts};
 
 use channel::Channel;
 
+/// The observer of the dirty bytes that a power failure would take.
+pub const AT_RISK: &str = "at-risk";
+
 /// The interval of the paper's measurements.
 pub const EVERY_NS: Nanos = 900 * SECS;
 
@@ -194,7 +197,7 @@ static REGISTRY: Registry<Maker> = Registry::new(
             "bytes to and from the disk for each byte of new data (Rosenblum and Ousterhout 1991)",
             || Box::<write_cost::WriteCost>::default(),
         ),
-        RegistryEntry::new("at-risk", "dirty bytes that a power failure would take", || {
+        RegistryEntry::new(AT_RISK, "dirty bytes that a power failure would take", || {
             Box::<at_risk::AtRisk>::default()
         }),
     ],

@@ -13,7 +13,10 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Make, mount and serve volumes", &["mkfs", "mount", "umount", "serve", "clean"]),
     ("Look at volumes", &["check", "stat", "dump", "layout", "top"]),
     ("Old volumes, and the next hours of one", &["age", "snapshot", "fork", "forecast"]),
-    ("Study policies and papers", &["cache", "frontier", "volume", "reproduce", "new-policy"]),
+    (
+        "Study policies and papers",
+        &["cache", "frontier", "volume", "reproduce", "new-policy", "arena"],
+    ),
     ("Measure this machine", &["bench", "calibrate", "validate"]),
     ("Shell and manual", &["completions", "man"]),
 ];

@@ -3,6 +3,7 @@
 mod advise;
 mod age;
 mod age_on;
+mod arena;
 mod bench;
 mod cache;
 mod calibrate;
@@ -87,6 +88,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Calibrate(args) => calibrate::run(&args, interrupts),
         Command::Compare(args) => compare::run(&args, interrupts),
         Command::Advise(args) => advise::run(&args, interrupts),
+        Command::Arena(args) => arena::run(&args, interrupts),
         Command::Run(args) => experiment::run(&args, interrupts),
         Command::Merge(args) => experiment::run_merge(&args),
         Command::Diff(args) => experiment::run_diff(&args, interrupts),

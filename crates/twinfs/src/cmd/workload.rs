@@ -16,7 +16,7 @@ use twin_trace::{Place, Reading, Record, TraceError, readers};
 use super::reading;
 
 /// The trace that comes with the program: see traces/README.md.
-const SHIPPED_TRACE: &[u8] = include_bytes!("../../../../traces/server.tw");
+pub(super) const SHIPPED_TRACE: &[u8] = include_bytes!("../../../../traces/server.tw");
 
 /// A workload, and whether its trace was cut off.
 pub(super) struct Chosen {
