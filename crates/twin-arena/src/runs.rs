@@ -272,19 +272,19 @@ impl Guarded {
 
     fn cache(
         &self,
-        accesses: &Accesses,
+        accesses: &Arc<Accesses>,
         size: u64,
         disk: &'static caches::DiskEntry,
     ) -> Result<Values, String> {
         let Contender::Replacement(entry) = self.inner else { return Err(wrong()) };
         let study = caches::Study {
-            accesses,
+            accesses: Arc::clone(accesses),
             policies: vec![entry],
             sizes: vec![size],
             rules: Rules::Paper,
             disk: Some(disk),
         };
-        let rows = study.run(1, &|_| {})?;
+        let rows = study.run(1, &|_| {}, &|_, _| {})?;
         let row = rows.first().ok_or_else(wrong)?;
         let device_s = row.device.as_ref().map(|device| device.device_ms / 1e3);
         Ok(Values { device_s, misses: Some(row.misses), ..Values::default() })
