@@ -15,6 +15,7 @@ mod advise;
 mod age;
 mod cache;
 mod convert;
+mod crashlab;
 mod experiment;
 mod frontier;
 mod gather;
@@ -30,6 +31,7 @@ pub(crate) use advise::Advise;
 pub(crate) use age::{Age, Forecast, Fork, Layout, Places, Snapshot, Start};
 pub(crate) use cache::{Cache, ObjectRules};
 pub(crate) use convert::Convert;
+pub(crate) use crashlab::{Ack, Crashlab};
 pub(crate) use experiment::{Diff, Merge, RunExperiment};
 pub(crate) use frontier::Frontier;
 pub(crate) use gather::Gather;
@@ -68,6 +70,8 @@ pub(crate) enum Command {
     Mount(Mount),
     Umount(Umount),
     Serve(Serve),
+    Crashlab(Box<Crashlab>),
+    Ack(Ack),
     Check(Check),
     Clean(Clean),
     Dump(Dump),

@@ -24,6 +24,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "twin-bench",
             "twin-ageing",
             "twin-gather",
+            "twin-crashlab",
         ],
     ),
     ("lab", &["twin-lab"]),

@@ -1,0 +1,311 @@
+//! The crash lab on this host: a program runs on a volume, and every state that a power failure could have left of its
+//! files is put into a directory and checked.
+//!
+//! Contract: as the superuser all mounts are those of this process alone and end with it, and states are checked on all
+//! cores; for others the volume is mounted by fusermount3, and states are checked one after the other. In each run a loss
+//! is planted and must be found by the same means; otherwise the verdict is that the lab is broken. What is made is
+//! removed, also after an interrupt.
+
+mod place;
+mod probe;
+mod run;
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use twin_crashlab::model::Model;
+use twin_crashlab::report::{Counts, Told, Verdict};
+use twin_crashlab::{Budget, Class, Findings, History, Outcome, Search, Space, State, Tree};
+use twin_fs::LayoutKind;
+use twin_host::apart::{mount_memory, own_mounts};
+use twin_host::fuse::Deputy;
+use twin_host::{Interrupts, ScratchDir, real_clock};
+use twin_report::Report;
+
+use place::Place;
+use run::RunRequest;
+
+pub use probe::probe;
+pub use run::{ACK_FILE, DIR};
+
+/// The most checks that are made to shrink what failed.
+const SHRINKING: u64 = 300;
+
+/// What the lab is asked.
+pub struct LabRequest {
+    /// The layout of the volume.
+    pub layout: &'static dyn LayoutKind,
+    /// Its size in bytes.
+    pub size: u64,
+    /// What it is like.
+    pub like: &'static Model,
+    /// A command of the shell before the program; what it does is certain.
+    pub setup: Option<String>,
+    /// The program with its arguments.
+    pub command: Vec<OsString>,
+    /// A command of the shell that fails in a state that must not be.
+    pub check: String,
+    /// How many states.
+    pub budget: Budget,
+    /// How long the checks may go on, in seconds.
+    pub seconds: f64,
+    /// How long one of them may take.
+    pub limit: Duration,
+    /// Only this state is checked.
+    pub state: Option<State>,
+    /// How many checks go on at a time.
+    pub at_a_time: usize,
+    /// The command line of this command up to its check, to repeat a state.
+    pub again: String,
+}
+
+/// What was found.
+pub struct Answer {
+    /// In a word.
+    pub verdict: Verdict,
+    /// In full.
+    pub report: Report,
+}
+
+/// Where a run takes place.
+struct Site {
+    scratch: ScratchDir,
+    volume: PathBuf,
+    /// Mounts are ours alone.
+    apart: bool,
+}
+
+/// What is known at the end.
+#[derive(Default)]
+struct Found {
+    findings: Findings,
+    classes: Vec<Class>,
+    counts: Counts,
+    sees_loss: Option<bool>,
+}
+
+/// Runs the program and checks the states. `listen` is called once, before there is any thread.
+///
+/// # Errors
+/// If the place for it cannot be made.
+pub fn lab(
+    request: &LabRequest,
+    listen: impl FnOnce() -> Result<Interrupts, String>,
+) -> Result<Answer, String> {
+    let clock = real_clock();
+    // First, while there is one thread: the mounts, then the deputy, which is to see them.
+    let apart = rustix::process::geteuid().is_root() && own_mounts().is_ok();
+    let deputy = Deputy::start().map_err(|e| format!("a process for calls into the mount: {e}"))?;
+    let interrupts = listen()?;
+    let site = Site::make(apart, &interrupts)?;
+    let mut found = Found::default();
+    let verdict = measured(request, &site, deputy, &interrupts, &mut found);
+    interrupts.check()?;
+    let (verdict, why) = match verdict {
+        Ok(()) if found.findings.failed > 0 => (Verdict::Lost, None),
+        Ok(()) => (Verdict::Survived, None),
+        Err((verdict, why)) => (verdict, Some(why)),
+    };
+    let command: Vec<_> = request.command.iter().map(|word| word.to_string_lossy()).collect();
+    let command = command.join(" ");
+    let repeat = |class: &Class| {
+        format!(
+            "{} --state {} --check {} -- {command}",
+            request.again,
+            class.state,
+            quoted(&request.check)
+        )
+    };
+    let told = Told {
+        verdict,
+        why,
+        like: request.like.name,
+        layout: request.layout.name(),
+        command: &command,
+        check: &request.check,
+        seed: request.budget.seed,
+        counts: found.counts,
+        findings: &found.findings,
+        classes: &found.classes,
+        seconds: clock(),
+        sees_loss: found.sees_loss,
+        repeat: &repeat,
+        notes: &[],
+    };
+    Ok(Answer { verdict, report: told.report() })
+}
+
+/// A word as a shell takes it.
+fn quoted(word: &str) -> String {
+    format!("'{}'", word.replace('\'', "'\\''"))
+}
+
+impl Site {
+    fn make(apart: bool, interrupts: &Interrupts) -> Result<Site, String> {
+        let place = std::env::temp_dir().join(format!("twinfs-crashlab-{}", std::process::id()));
+        let scratch = ScratchDir::make(place, interrupts)?;
+        if apart {
+            mount_memory(scratch.path())
+                .map_err(|e| format!("{}: {e}", scratch.path().display()))?;
+        }
+        let volume = scratch.path().join("volume");
+        std::fs::create_dir(&volume).map_err(|e| format!("{}: {e}", volume.display()))?;
+        Ok(Site { scratch, volume, apart })
+    }
+
+    fn places(&self, most: usize, limit: Duration) -> Result<Vec<Place>, String> {
+        // Where nobody has mounts of his own, there is one place at which the check must see a state.
+        let count = if self.apart { most.max(1) } else { 1 };
+        let make =
+            |number| Place::make(self.scratch.path(), number, &self.volume, self.apart, limit);
+        (0..count).map(make).collect()
+    }
+}
+
+/// Why there is no answer.
+type Fault = (Verdict, String);
+
+fn not_measured(why: String) -> Fault {
+    (Verdict::NotMeasured, why)
+}
+
+fn measured(
+    request: &LabRequest,
+    site: &Site,
+    deputy: Deputy,
+    interrupts: &Interrupts,
+    found: &mut Found,
+) -> Result<(), Fault> {
+    let own = std::env::current_exe().map_err(|e| not_measured(format!("this program: {e}")))?;
+    let probe = [own.into(), "ack".into(), "--probe".into(), "probe".into()];
+    let ack_file = site.scratch.path().join("acks");
+    let run = RunRequest {
+        layout: request.layout,
+        size: request.size,
+        setup: request.setup.as_deref(),
+        command: &request.command,
+        probe: &probe,
+        volume: &site.volume,
+        ack_file: &ack_file,
+    };
+    let run = run::run(&run, deputy).map_err(not_measured)?;
+    let places = site.places(request.at_a_time, request.limit).map_err(not_measured)?;
+    probe::verify(run.probe, request.like, &places[0])
+        .map_err(|why| (Verdict::HarnessBroken, why))?;
+    search(request, run.command, &places, interrupts, found)
+}
+
+/// Searches the states of a history.
+fn search(
+    request: &LabRequest,
+    history: History,
+    places: &[Place],
+    interrupts: &Interrupts,
+    found: &mut Found,
+) -> Result<(), Fault> {
+    let space = Space::of(history, request.like);
+    found.counts = Counts::of(&space.history, space.len().into());
+    let search = Search::new(space, request.budget);
+    let space = search.space();
+    let end = space.whole(space.len());
+    let intact = search.trial(end).ok_or_else(|| not_measured("the run has no end".into()))?;
+    let check = |place: &Place, trial| place.check(trial, &request.check).map_err(not_measured);
+    if let Outcome::Failed { how, said } = check(&places[0], &intact)? {
+        let said = said.trim();
+        let said = if said.is_empty() { String::new() } else { format!(", after it said: {said}") };
+        return Err(not_measured(format!("the check fails although no power failed: {how}{said}")));
+    }
+    let nothing = Tree::new(twin_crashlab::root_of(0, 0));
+    let empty =
+        places[0].check_tree(&nothing, &intact.acked, &request.check).map_err(not_measured)?;
+    found.sees_loss = Some(empty != Outcome::Passed);
+    match &request.state {
+        Some(state) => one(request, &search, state, places, found),
+        None => all(request, search, places, interrupts, found),
+    }
+}
+
+/// Checks one state.
+fn one(
+    request: &LabRequest,
+    search: &Search,
+    state: &State,
+    places: &[Place],
+    found: &mut Found,
+) -> Result<(), Fault> {
+    let trial = search.trial(state.clone());
+    let trial = trial.ok_or_else(|| not_measured(format!("this run has no state {state}")))?;
+    let outcome = places[0].check(&trial, &request.check).map_err(not_measured)?;
+    found.findings.tried = 1;
+    if outcome != Outcome::Passed {
+        found.findings.failed = 1;
+        found.classes = vec![search.class_of(&trial, outcome)];
+    }
+    Ok(())
+}
+
+/// Checks states until there is none left, or no time.
+fn all(
+    request: &LabRequest,
+    search: Search,
+    places: &[Place],
+    interrupts: &Interrupts,
+    found: &mut Found,
+) -> Result<(), Fault> {
+    let clock = real_clock();
+    let shared = Mutex::new(search);
+    let locked = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let work = |place: &Place| -> Result<(), String> {
+        while interrupts.check().is_ok() {
+            if clock() > request.seconds {
+                locked().cut(format!("{} s were allowed", request.seconds));
+                break;
+            }
+            let Some(trial) = locked().next_trial() else { break };
+            let outcome = place.check(&trial, &request.check)?;
+            locked().told(trial, outcome);
+        }
+        Ok(())
+    };
+    let ended: Result<Vec<()>, String> = std::thread::scope(|scope| {
+        let work = &work;
+        let threads: Vec<_> = places.iter().map(|place| scope.spawn(move || work(place))).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".into())))
+            .collect()
+    });
+    let search = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
+    found.findings = search.findings();
+    ended.map_err(not_measured)?;
+    let mut shrink = |trial: &twin_crashlab::Trial| match interrupts.check() {
+        Ok(()) => places[0].check(trial, &request.check).unwrap_or(Outcome::Passed),
+        Err(_) => Outcome::Passed,
+    };
+    found.classes = search.classes(SHRINKING, &mut shrink);
+    Ok(())
+}
+
+/// Adds a label to what is acknowledged, for a program that the lab runs.
+///
+/// # Errors
+/// If there is no lab, or its file cannot be written.
+pub fn acknowledge(label: &str) -> Result<(), String> {
+    let file = std::env::var_os(ACK_FILE).ok_or_else(|| {
+        format!("${ACK_FILE} is not set: `twinfs ack` is for programs that `twinfs crashlab` runs")
+    })?;
+    add_line(Path::new(&file), label)
+}
+
+fn add_line(file: &Path, line: &str) -> Result<(), String> {
+    use std::io::Write;
+    if line.contains('\n') || line.is_empty() {
+        return Err("a label is one line that is not empty".into());
+    }
+    let in_file = |e: std::io::Error| format!("{}: {e}", file.display());
+    let mut open = std::fs::File::options().append(true).open(file).map_err(in_file)?;
+    // One call, so that labels of several programs do not mix.
+    open.write_all(format!("{line}\n").as_bytes()).map_err(in_file)
+}

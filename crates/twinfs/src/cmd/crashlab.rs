@@ -1,0 +1,82 @@
+//! `twinfs crashlab` and `twinfs ack`: whether a program survives power failures.
+
+use std::cell::RefCell;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use twin_cli::{Failure, Outcome, Printer, usage};
+use twin_crashlab::report::Verdict;
+use twin_crashlab::{Budget, model};
+use twin_host::Interrupts;
+use twin_lab::layouts::layout;
+use twin_mount::crashlab::{LabRequest, acknowledge, lab, probe};
+
+use crate::cli::{Ack, Crashlab};
+
+pub(crate) fn run(args: &Crashlab) -> Outcome {
+    let request = request(args)?;
+    // The lab begins with what must come before any thread, so it begins to listen by itself.
+    let mut printer = Printer::of(&args.output, &Interrupts::default())?;
+    let heard = RefCell::new(Interrupts::default());
+    let listen = || {
+        let interrupts = Interrupts::listen()?;
+        *heard.borrow_mut() = interrupts.clone();
+        Ok(interrupts)
+    };
+    let answer = lab(&request, listen);
+    if let Some(status) = heard.borrow().status() {
+        return Err(Failure { why: "interrupted".into(), status });
+    }
+    // A lab that has no place for its work measures nothing.
+    let answer = answer.map_err(|why| Failure { why, status: Verdict::NotMeasured.status() })?;
+    printer.print(&answer.report)?;
+    match answer.verdict {
+        Verdict::Survived => Ok(ExitCode::SUCCESS),
+        Verdict::Lost => Ok(ExitCode::from(Verdict::Lost.status())),
+        verdict => {
+            let why = answer.report.verdict_text().to_owned();
+            Err(Failure { why, status: verdict.status() })
+        }
+    }
+}
+
+fn request(args: &Crashlab) -> Result<LabRequest, Failure> {
+    let state = args.state.as_deref().map(str::parse).transpose();
+    let state = state.map_err(|why: String| usage(format!("--state: {why}")))?;
+    let seconds = |name: &str, value: f64| match value.is_finite() && value > 0.0 {
+        true => Ok(value),
+        false => Err(usage(format!("--{name} {value}: must be a number of seconds above 0"))),
+    };
+    let limit = Duration::try_from_secs_f64(seconds("check-time", args.check_time)?);
+    let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
+    let mut again = format!(
+        "twinfs crashlab --layout {} --like {} --seed {}",
+        args.layout, args.like, args.seed
+    );
+    if let Some(setup) = &args.setup {
+        again += &format!(" --setup '{}'", setup.replace('\'', "'\\''"));
+    }
+    Ok(LabRequest {
+        layout: layout(&args.layout).map_err(usage)?,
+        size: args.size.0,
+        like: model::model(&args.like).map_err(usage)?,
+        setup: args.setup.clone(),
+        command: args.command.clone(),
+        check: args.check.clone(),
+        budget: Budget { states: args.states.max(1), seed: args.seed },
+        seconds: seconds("time", args.time)?,
+        limit: limit.map_err(|error| usage(format!("--check-time: {error}")))?,
+        state,
+        at_a_time: args.jobs.unwrap_or(cores),
+        again,
+    })
+}
+
+pub(crate) fn run_ack(args: &Ack) -> Outcome {
+    if args.probe {
+        probe(&args.label)?
+    } else {
+        acknowledge(&args.label)?
+    }
+    Ok(ExitCode::SUCCESS)
+}
