@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use twin_fs::mode;
 
+use crate::strict::DEVICE;
 use crate::tree::{Effect, Id, Meta, Name, Tree};
 
 /// What happened.
@@ -141,6 +142,8 @@ pub enum What {
         /// The file.
         id: Id,
     },
+    /// The program succeeded.
+    Exit,
     /// The program said what it has promised.
     Ack {
         /// In its words.
@@ -182,7 +185,7 @@ impl What {
             | What::Xattr { id, .. }
             | What::Fsync { id, .. }
             | What::Close { id } => Some(*id),
-            What::Sync { .. } | What::Ack { .. } => None,
+            What::Sync { .. } | What::Exit | What::Ack { .. } => None,
         }
     }
 
@@ -217,9 +220,11 @@ impl What {
             }
             What::Attr { id, mode, uid, gid } => vec![Effect::Attr { id, mode, uid, gid }],
             What::Xattr { id, name, value } => vec![Effect::Xattr { id, name, value }],
-            What::Fsync { .. } | What::Sync { .. } | What::Close { .. } | What::Ack { .. } => {
-                Vec::new()
-            }
+            What::Fsync { .. }
+            | What::Sync { .. }
+            | What::Close { .. }
+            | What::Exit
+            | What::Ack { .. } => Vec::new(),
         }
     }
 }
@@ -233,6 +238,10 @@ impl Event {
     pub fn words(&self) -> String {
         let path = &self.path;
         match &self.what {
+            What::Write { id: DEVICE, off, bytes, .. } => {
+                format!("device: write {} bytes at {off}", bytes.len())
+            }
+            What::Fsync { id: DEVICE, .. } => "device: flush".into(),
             What::Make { meta, .. } => match meta.mode & mode::TYPE {
                 mode::DIRECTORY => format!("mkdir {path}"),
                 mode::SYMLINK => format!("symlink {path}"),
@@ -261,6 +270,7 @@ impl Event {
             What::Fsync { data_only: true, .. } => format!("fdatasync {path}"),
             What::Sync { .. } => "sync".into(),
             What::Close { .. } => format!("close {path}"),
+            What::Exit => "exit 0".into(),
             What::Ack { label } => format!("ack {label}"),
         }
     }
@@ -292,7 +302,7 @@ impl History {
     }
 
     /// The labels that hold before the event of this number. Of a program that acknowledges nothing these are its
-    /// syncs and, at the very end, its exit.
+    /// syncs and its exit.
     pub fn acked(&self, before: usize) -> Vec<String> {
         let own = self.has_acks();
         let mut labels = Vec::new();
@@ -300,15 +310,13 @@ impl History {
         for event in &self.events[..before.min(self.events.len())] {
             match &event.what {
                 What::Ack { label } => labels.push(label.clone()),
-                what if !own && what.is_sync() => {
+                What::Exit if !own => labels.push("exit 0".into()),
+                what if !own && what.is_sync() && what.id() != Some(DEVICE) => {
                     syncs += 1;
                     labels.push(format!("fsync {syncs} {}", event.path));
                 }
                 _ => {}
             }
-        }
-        if !own && before >= self.events.len() {
-            labels.push("exit 0".into());
         }
         labels
     }

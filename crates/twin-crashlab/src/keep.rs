@@ -5,9 +5,10 @@
 //! in length has its length before it.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use crate::history::{Event, History, What};
-use crate::tree::{Body, Id, Meta, Node, Tree};
+use crate::tree::{BLOCK, Block, Body, Id, Meta, Node, Tree};
 
 const MAGIC: &[u8] = b"twinfs-crashlab-history-1\n";
 
@@ -120,7 +121,7 @@ pub fn write(history: &History, path: &str) -> Vec<u8> {
     out.bytes(path.as_bytes());
     let nodes: Vec<(Id, &Node)> = history.base.nodes().collect();
     out.number(nodes.len() as u64);
-    nodes.into_iter().for_each(|(id, node)| put_node(&mut out, id, node, &history.base));
+    nodes.into_iter().for_each(|(id, node)| put_node(&mut out, id, node));
     out.number(history.events.len() as u64);
     for event in &history.events {
         out.bytes(event.path.as_bytes());
@@ -129,7 +130,7 @@ pub fn write(history: &History, path: &str) -> Vec<u8> {
     out.0
 }
 
-fn put_node(out: &mut Out, id: Id, node: &Node, tree: &Tree) {
+fn put_node(out: &mut Out, id: Id, node: &Node) {
     out.number(id);
     out.meta(&node.meta);
     out.number(node.xattrs.len() as u64);
@@ -138,9 +139,12 @@ fn put_node(out: &mut Out, id: Id, node: &Node, tree: &Tree) {
         out.bytes(value);
     }
     match &node.body {
-        Body::File { .. } => {
-            out.number(0);
-            out.bytes(&tree.bytes(id));
+        Body::File { size, blocks } => {
+            out.numbers(&[0, *size, blocks.len() as u64]);
+            for (number, block) in blocks {
+                out.number(*number);
+                out.bytes(&block.bytes);
+            }
         }
         Body::Dir(names) => {
             out.number(1);
@@ -202,6 +206,7 @@ fn put_what(out: &mut Out, what: &What) {
         }
         What::Sync { since } => out.numbers(&[11, *since as u64]),
         What::Close { id } => out.numbers(&[12, *id]),
+        What::Exit => out.number(14),
         What::Ack { label } => {
             out.number(13);
             out.bytes(label.as_bytes());
@@ -238,7 +243,17 @@ fn get_node(input: &mut In<'_>) -> Read<(Id, Node)> {
         xattrs.insert(input.boxed()?, input.boxed()?);
     }
     let body = match input.number()? {
-        0 => Tree::file(input.bytes()?),
+        0 => {
+            let (size, mut blocks) = (input.number()?, BTreeMap::new());
+            for _ in 0..input.number()? {
+                let (number, bytes) = (input.number()?, input.boxed()?);
+                if bytes.len() as u64 != BLOCK {
+                    return Err(cut());
+                }
+                blocks.insert(number, Arc::new(Block::new(bytes)));
+            }
+            Body::File { size, blocks }
+        }
         1 => {
             let mut names = BTreeMap::new();
             for _ in 0..input.number()? {
@@ -296,6 +311,7 @@ fn get_what(input: &mut In<'_>) -> Read<What> {
         11 => What::Sync { since: input.number()? as usize },
         12 => What::Close { id: input.number()? },
         13 => What::Ack { label: input.text()? },
+        14 => What::Exit,
         _ => return Err(cut()),
     })
 }
@@ -322,6 +338,7 @@ mod tests {
             What::Sync { since: 10 },
             What::Close { id: 1 },
             What::Ack { label: "42".into() },
+            What::Exit,
             What::Remove { dir: ROOT, name: name("b"), id: 1 },
             What::Rename {
                 dir: ROOT,

@@ -16,6 +16,7 @@ use twin_fs::{
 use twin_rt::FixedMap;
 
 use crate::history::{Event, History, What};
+use crate::strict::{TreeDevice, blank};
 use crate::tree::{Id, Meta, Name, ROOT, Tree};
 
 /// Deeper paths are cut.
@@ -39,24 +40,50 @@ struct Log {
     next_id: Id,
     /// The name that each inode got last.
     homes: FixedMap<Id, (Id, Name)>,
+    /// The device, if the history is that of one.
+    device: Option<Tree>,
+}
+
+/// The history of a volume's device, for the recorder of its files: see [`Recorded::with_device`].
+pub struct DeviceHistory(Rc<RefCell<Log>>);
+
+impl DeviceHistory {
+    /// A device of zeros in memory, and its history from now on.
+    pub fn begin(size: u64, root: Meta) -> (TreeDevice, DeviceHistory) {
+        let log = Rc::new(RefCell::new(Log { device: Some(blank(size)), ..Log::new(root) }));
+        let told = Rc::clone(&log);
+        let device = TreeDevice::blank(
+            size,
+            Some(Rc::new(move |what| told.borrow_mut().device_event(what))),
+        );
+        (device, DeviceHistory(log))
+    }
 }
 
 impl<F: FileSystem> Recorded<F> {
     /// Keeps the history of an empty file system with this root.
     pub fn new(inner: F, root: Meta, acks: Acks) -> Recorded<F> {
-        let mut ids = FixedMap::default();
-        ids.insert(ROOT_INO, ROOT);
-        let now = Tree::new(root);
-        let history = History { base: now.clone(), events: Vec::new() };
-        let log = Log { history, now, ids, next_id: ROOT + 1, homes: FixedMap::default() };
-        Recorded { inner, acks, log: Rc::new(RefCell::new(log)) }
+        Recorded { inner, acks, log: Rc::new(RefCell::new(Log::new(root))) }
+    }
+
+    /// The same of a volume on a device whose history is kept: what happens to files stands between what happens to
+    /// the device.
+    pub fn with_device(inner: F, device: DeviceHistory, acks: Acks) -> Recorded<F> {
+        Recorded { inner, acks, log: device.0 }
+    }
+
+    /// Says that a program has succeeded.
+    pub fn exited(&self) {
+        self.hear();
+        self.log.borrow_mut().push(What::Exit);
     }
 
     /// Ends the history and returns it; the next one begins, on what is there now.
     pub fn cut(&self) -> History {
         self.hear();
         let mut log = self.log.borrow_mut();
-        let next = History { base: log.now.clone(), events: Vec::new() };
+        let base = log.device.as_ref().unwrap_or(&log.now).clone();
+        let next = History { base, events: Vec::new() };
         std::mem::replace(&mut log.history, next)
     }
 
@@ -83,6 +110,27 @@ fn is_kept(op: &Op) -> bool {
 }
 
 impl Log {
+    fn new(root: Meta) -> Log {
+        let mut ids = FixedMap::default();
+        ids.insert(ROOT_INO, ROOT);
+        let now = Tree::new(root);
+        let history = History { base: now.clone(), events: Vec::new() };
+        Log { history, now, ids, next_id: ROOT + 1, homes: FixedMap::default(), device: None }
+    }
+
+    /// Keeps a write or a flush of the device, which is complete.
+    fn device_event(&mut self, what: What) {
+        let since = self.history.events.len();
+        let what = match what {
+            What::Fsync { id, data_only, .. } => What::Fsync { id, data_only, since },
+            what => what,
+        };
+        if let Some(device) = &mut self.device {
+            what.effects().iter().for_each(|effect| device.apply(effect));
+        }
+        self.history.events.push(Event { what, path: "the device".into() });
+    }
+
     fn id(&self, ino: Ino) -> Option<Id> {
         self.ids.get(&ino).copied()
     }

@@ -102,7 +102,8 @@ impl Counts {
         for event in &history.events {
             match &event.what {
                 What::Ack { .. } => counts.acks += 1,
-                What::Close { .. } => {}
+                What::Close { .. } | What::Exit => {}
+                what if what.id() == Some(crate::strict::DEVICE) => {}
                 what if what.is_sync() => counts.syncs += 1,
                 _ => counts.changes += 1,
             }
@@ -116,17 +117,19 @@ impl Told<'_> {
     fn sentence(&self) -> String {
         let found = self.findings;
         let word = self.verdict.word();
+        let place = match self.like {
+            "strict" => format!("on the layout {}", self.layout),
+            like => format!("on a file system like {like}"),
+        };
         match self.verdict {
             Verdict::Survived => format!(
-                "{word}: all {} states that a power failure may leave on a file system like {} pass the check.",
-                found.tried, self.like
+                "{word}: all {} states that were tried of those that a power failure may leave {place} pass the check.",
+                found.tried
             ),
             Verdict::Lost => format!(
-                "{word}: {} of {} states that a power failure may leave on a file system like {} fail the check, for \
-                 {} reason{}.",
+                "{word}: {} of {} states that a power failure may leave {place} fail the check, for {} reason{}.",
                 found.failed,
                 found.tried,
-                self.like,
                 self.classes.len(),
                 if self.classes.len() == 1 { "" } else { "s" }
             ),
@@ -154,7 +157,11 @@ impl Told<'_> {
         text += &match last {
             None => "   Acknowledged: nothing\n".to_owned(),
             Some(last) => {
-                format!("   Acknowledged: {} labels, the last one is `{last}`\n", class.acked.len())
+                format!(
+                    "   Acknowledged: {} label{}, the last one is `{last}`\n",
+                    class.acked.len(),
+                    if class.acked.len() == 1 { "" } else { "s" }
+                )
             }
         };
         for missing in class.missing.iter().take(MOST_MISSING) {

@@ -116,6 +116,8 @@ pub struct Space {
     pub parts: Vec<Part>,
     /// For each part, the sync after which it is certain; the number of events if there is none.
     pub certain: Vec<usize>,
+    /// The parts are writes of a device.
+    pub on_device: bool,
     /// For each part, those that need it.
     needed_by: Vec<Vec<PartId>>,
     /// The smallest of `certain` from each part on.
@@ -155,7 +157,7 @@ impl Space {
         if kept.is_empty() {
             kept.push(tree);
         }
-        Space { history, parts, certain, needed_by, certain_from, kept }
+        Space { history, parts, certain, on_device: model.is_device, needed_by, certain_from, kept }
     }
 
     /// The number of parts.

@@ -154,11 +154,19 @@ pub struct Tree {
 
 impl Block {
     /// A block with these bytes.
-    fn new(bytes: Box<[u8]>) -> Block {
+    pub(crate) fn new(bytes: Box<[u8]>) -> Block {
         let mut hasher = FixedHasher::default();
         hasher.write(&bytes);
         Block { digest: hasher.finish(), bytes }
     }
+}
+
+/// Puts a block into a file; one of zeros is none.
+fn put_block(blocks: &mut BTreeMap<u64, Arc<Block>>, number: u64, bytes: Box<[u8]>) {
+    match bytes.iter().all(|&byte| byte == 0) {
+        true => blocks.remove(&number),
+        false => blocks.insert(number, Arc::new(Block::new(bytes))),
+    };
 }
 
 impl Default for Tree {
@@ -304,7 +312,7 @@ impl Tree {
             let old = blocks.get(&number).map(|block| block.bytes.clone());
             let mut block = old.unwrap_or_else(|| vec![0; BLOCK as usize].into());
             block[within..within + len].copy_from_slice(&bytes[done..done + len]);
-            blocks.insert(number, Arc::new(Block::new(block)));
+            put_block(blocks, number, block);
             done += len;
         }
         if extends {
@@ -341,7 +349,7 @@ impl Tree {
             } else if let Some(block) = blocks.get(&number) {
                 let mut bytes = block.bytes.clone();
                 bytes[from as usize..to as usize].fill(0);
-                blocks.insert(number, Arc::new(Block::new(bytes)));
+                put_block(blocks, number, bytes);
             }
         }
     }
@@ -388,12 +396,15 @@ impl Tree {
             Body::File { size, blocks } => {
                 hasher.write_u64(*size);
                 for (number, block) in blocks.range(..size.div_ceil(BLOCK)) {
+                    let within = (size - number * BLOCK).min(BLOCK) as usize;
+                    let seen = &block.bytes[..within];
+                    if seen.iter().all(|&byte| byte == 0) {
+                        continue;
+                    }
                     hasher.write_u64(*number);
-                    let within = size - number * BLOCK;
-                    if within >= BLOCK {
-                        hasher.write_u64(block.digest);
-                    } else {
-                        hasher.write(&block.bytes[..within as usize]);
+                    match within as u64 == BLOCK {
+                        true => hasher.write_u64(block.digest),
+                        false => hasher.write(seen),
                     }
                 }
             }

@@ -34,7 +34,7 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-cli", &["twin-host", "twin-report"]),
     ("twin-papers", &["twin-bench", "twin-ageing", "twin-cli"]),
     ("twin-proof", &["twin-lab", "twin-ageing", "twin-model"]),
-    ("twin-crashlab", &["twin-lab"]),
+    ("twin-crashlab", &["twin-fs", "twin-report"]),
     ("twin-mount", &["twin-ageing", "twin-gather", "twin-crashlab"]),
     ("twin-real", &["twin-mount", "twin-bench"]),
     ("twinfs", &["twin-real", "twin-cli", "twin-experiment", "twin-advise"]),

@@ -13,6 +13,6 @@ const RULES: Rules = Rules { in_order: true, bare_ends: true, replaces: true };
 pub(super) const EXT4: Model = Model {
     name: "ext4",
     about: "metadata in order, new data before its length, delayed allocation, auto_da_alloc (data=ordered)",
-    names_need_dir: false,
+    is_device: false,
     cut: |history, parts| journal::cut(history, parts, &RULES),
 };

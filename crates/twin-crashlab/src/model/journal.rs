@@ -133,7 +133,7 @@ impl Journal<'_> {
                     self.forced.extend(appended);
                 }
             }
-            What::Ack { .. } => {}
+            What::Exit | What::Ack { .. } => {}
         }
     }
 

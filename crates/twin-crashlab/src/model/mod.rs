@@ -8,6 +8,7 @@
 mod ext4;
 mod journal;
 mod posix;
+mod strict;
 mod xfs;
 
 use twin_settings::SettingsError;
@@ -52,13 +53,13 @@ pub struct Model {
     pub name: &'static str,
     /// A line for the help.
     pub about: &'static str,
-    /// What a sync of a file would have done, for reports: whether the name of a file needs one of its directory.
-    pub names_need_dir: bool,
+    /// Its parts are writes of the device, and its trees devices with a volume to be recovered.
+    pub is_device: bool,
     cut: fn(&History, &mut Parts),
 }
 
 /// All models; the first is the default.
-pub const MODELS: &[&Model] = &[&ext4::EXT4, &xfs::XFS, &posix::POSIX];
+pub const MODELS: &[&Model] = &[&ext4::EXT4, &xfs::XFS, &posix::POSIX, &strict::STRICT];
 
 /// The model with this name.
 ///

@@ -14,7 +14,7 @@ use crate::tree::{Effect, Id};
 pub(super) const POSIX: Model = Model {
     name: "posix",
     about: "nothing is ordered, only what was fsynced is there: a file by its fsync, a name by that of its directory",
-    names_need_dir: true,
+    is_device: false,
     cut,
 };
 
@@ -87,6 +87,6 @@ fn cut_event(number: usize, event: &Event, parts: &mut Parts, loose: &mut Loose)
             let covered = parts.parts.iter().take_while(|part| part.event < *since).count();
             parts.sync(number, 0..covered as PartId);
         }
-        What::Close { .. } | What::Ack { .. } => {}
+        What::Close { .. } | What::Exit | What::Ack { .. } => {}
     }
 }

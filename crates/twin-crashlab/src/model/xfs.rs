@@ -11,6 +11,6 @@ const RULES: Rules = Rules { in_order: false, bare_ends: false, replaces: false 
 pub(super) const XFS: Model = Model {
     name: "xfs",
     about: "metadata in order, the length of a file after its data, new data in any order",
-    names_need_dir: false,
+    is_device: false,
     cut: |history, parts| journal::cut(history, parts, &RULES),
 };

@@ -9,9 +9,10 @@ use std::collections::BTreeSet;
 use twin_rt::FixedMap;
 
 use super::{Failure, Outcome, Search, Trial};
-use crate::history::What;
+use crate::history::{Event, What};
 use crate::model::{PartId, Sort};
 use crate::state::State;
+use crate::strict::DEVICE;
 
 /// Classes beyond these are not looked for.
 const MOST_CLASSES: usize = 12;
@@ -262,6 +263,9 @@ fn directory(path: &str) -> String {
 /// Which sync is not there.
 fn why(search: &Search, state: &State, moment: usize, absent: &BTreeSet<PartId>) -> String {
     let space = search.space();
+    if space.on_device {
+        return why_on_device(search, moment, absent);
+    }
     let Some(&first) = absent.first() else {
         return "nothing is missing: the check fails in the middle of the run".into();
     };
@@ -298,6 +302,38 @@ fn why(search: &Search, state: &State, moment: usize, absent: &BTreeSet<PartId>)
     }
 }
 
+/// Why something is not there on a volume of our own: the program did not sync it, or the layout did not keep it.
+fn why_on_device(search: &Search, moment: usize, absent: &BTreeSet<PartId>) -> String {
+    let space = search.space();
+    let events = &space.history.events[..moment.min(space.history.events.len())];
+    let of_files = |event: &&Event| event.what.id() != Some(DEVICE);
+    let is_change = |event: &Event| !event.what.effects().is_empty();
+    let synced = events.iter().rposition(|event| of_files(&event) && event.what.is_sync());
+    let since = synced.map_or(0, |synced| synced + 1);
+    let label = |event: &&Event| matches!(event.what, What::Ack { .. } | What::Exit);
+    let label = events[since..].iter().rfind(label);
+    let changed = events[since..].iter().filter(of_files).find(|event| is_change(event));
+    let lost =
+        absent.first().map(|&part| space.history.events[space.parts[part as usize].event].words());
+    match (changed, label, lost) {
+        (Some(change), Some(label), _) => {
+            format!(
+                "no fsync of {} between `{}` and `{}`",
+                change.path,
+                change.words(),
+                label.words()
+            )
+        }
+        (_, _, Some(lost)) => {
+            format!("the layout does not keep its promise without `{lost}`, which was not flushed")
+        }
+        (Some(change), None, None) => {
+            format!("the power failed after `{}`, which was not synced", change.words())
+        }
+        _ => "nothing is missing: the check fails in the middle of the run".into(),
+    }
+}
+
 /// The events from the last sync before what is missing to the failure.
 fn lines(search: &Search, moment: usize, absent: &BTreeSet<PartId>) -> Vec<Line> {
     let space = search.space();
@@ -309,7 +345,7 @@ fn lines(search: &Search, moment: usize, absent: &BTreeSet<PartId>) -> Vec<Line>
         let (from, to) = (space.parts_before(number), space.parts_before(number + 1));
         let gone = (from..to).filter(|part| absent.contains(part)).count();
         match &events[number].what {
-            What::Ack { .. } => Mark::Acked,
+            What::Exit | What::Ack { .. } => Mark::Acked,
             what if what.is_sync() => Mark::Sync,
             _ if gone == 0 => Mark::There,
             _ if gone == (to - from) as usize => Mark::Lost,

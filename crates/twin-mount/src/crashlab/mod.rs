@@ -15,13 +15,15 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use twin_crashlab::keep;
 use twin_crashlab::model::Model;
 use twin_crashlab::report::{Counts, Told, Verdict};
+use twin_crashlab::strict::DEVICE;
 use twin_crashlab::{Budget, Class, Findings, History, Outcome, Search, Space, State, Tree};
 use twin_fs::LayoutKind;
 use twin_host::apart::{mount_memory, own_mounts};
 use twin_host::fuse::Deputy;
-use twin_host::{Interrupts, ScratchDir, real_clock};
+use twin_host::{Interrupts, NewFile, ScratchDir, real_clock};
 use twin_report::Report;
 
 use place::Place;
@@ -45,6 +47,10 @@ pub struct LabRequest {
     pub setup: Option<String>,
     /// The program with its arguments.
     pub command: Vec<OsString>,
+    /// Where its history is kept: a new file.
+    pub keep: Option<PathBuf>,
+    /// A history that was kept, in place of a program.
+    pub from: Option<PathBuf>,
     /// A command of the shell that fails in a state that must not be.
     pub check: String,
     /// How many states.
@@ -99,9 +105,12 @@ pub fn lab(
     let apart = rustix::process::geteuid().is_root() && own_mounts().is_ok();
     let deputy = Deputy::start().map_err(|e| format!("a process for calls into the mount: {e}"))?;
     let interrupts = listen()?;
-    let site = Site::make(apart, &interrupts)?;
+    let kept = request.from.as_deref().map(read_kept).transpose()?;
+    let new = request.keep.as_deref().map(|path| NewFile::make(path, &interrupts)).transpose()?;
+    let site = Site::make(apart, kept.as_ref().map(|kept| &*kept.1), &interrupts)?;
     let mut found = Found::default();
-    let verdict = measured(request, &site, deputy, &interrupts, &mut found);
+    let histories = Histories { kept: kept.map(|kept| kept.0), new };
+    let verdict = measured(request, &site, histories, deputy, &interrupts, &mut found);
     interrupts.check()?;
     let (verdict, why) = match verdict {
         Ok(()) if found.findings.failed > 0 => (Verdict::Lost, None),
@@ -110,13 +119,21 @@ pub fn lab(
     };
     let command: Vec<_> = request.command.iter().map(|word| word.to_string_lossy()).collect();
     let command = command.join(" ");
+    let words: Vec<_> =
+        request.command.iter().map(|word| quoted(&word.to_string_lossy())).collect();
+    let words = words.join(" ");
     let repeat = |class: &Class| {
-        format!(
-            "{} --state {} --check {} -- {command}",
-            request.again,
-            class.state,
-            quoted(&request.check)
-        )
+        let (again, check) = (&request.again, quoted(&request.check));
+        let state = &class.state;
+        match request.keep.as_ref().or(request.from.as_ref()) {
+            Some(kept) => {
+                format!(
+                    "{again} --from {} --state {state} --check {check}",
+                    quoted(&kept.display().to_string())
+                )
+            }
+            None => format!("{again} --state {state} --check {check} -- {words}"),
+        }
     };
     let told = Told {
         verdict,
@@ -139,12 +156,18 @@ pub fn lab(
 
 /// A word as a shell takes it.
 fn quoted(word: &str) -> String {
+    let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "-_./=+:,@%".contains(letter);
+    if !word.is_empty() && word.chars().all(is_plain) {
+        return word.into();
+    }
     format!("'{}'", word.replace('\'', "'\\''"))
 }
 
 impl Site {
-    fn make(apart: bool, interrupts: &Interrupts) -> Result<Site, String> {
+    /// Makes it; `volume` is where the volume of a history that was kept had been.
+    fn make(apart: bool, volume: Option<&Path>, interrupts: &Interrupts) -> Result<Site, String> {
         let place = std::env::temp_dir().join(format!("twinfs-crashlab-{}", std::process::id()));
+        let place = volume.and_then(Path::parent).map_or(place, Path::to_owned);
         let scratch = ScratchDir::make(place, interrupts)?;
         if apart {
             mount_memory(scratch.path())
@@ -155,11 +178,20 @@ impl Site {
         Ok(Site { scratch, volume, apart })
     }
 
-    fn places(&self, most: usize, limit: Duration) -> Result<Vec<Place>, String> {
+    fn places(&self, request: &LabRequest) -> Result<Vec<Place>, String> {
         // Where nobody has mounts of his own, there is one place at which the check must see a state.
-        let count = if self.apart { most.max(1) } else { 1 };
-        let make =
-            |number| Place::make(self.scratch.path(), number, &self.volume, self.apart, limit);
+        let count = if self.apart { request.at_a_time.max(1) } else { 1 };
+        let make = |number| {
+            let config = request.like.is_device.then(|| request.layout.config());
+            Place::make(
+                self.scratch.path(),
+                number,
+                &self.volume,
+                self.apart,
+                request.limit,
+                config,
+            )
+        };
         (0..count).map(make).collect()
     }
 }
@@ -171,13 +203,45 @@ fn not_measured(why: String) -> Fault {
     (Verdict::NotMeasured, why)
 }
 
+/// A history that was kept, and where a new one is.
+struct Histories {
+    kept: Option<History>,
+    new: Option<NewFile>,
+}
+
+fn read_kept(path: &Path) -> Result<(History, PathBuf), String> {
+    let in_file = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
+    let bytes = std::fs::read(path).map_err(|e| in_file(&e))?;
+    let (history, volume) = keep::read(&bytes).map_err(|e| in_file(&e))?;
+    Ok((history, volume.into()))
+}
+
+fn keep_history(new: NewFile, history: &History, volume: &Path) -> Result<(), String> {
+    use std::io::Write;
+    let bytes = keep::write(history, &volume.to_string_lossy());
+    let written = new.handle()?.write_all(&bytes);
+    let path = new.keep();
+    written.map_err(|e| format!("{}: {e}", path.display()))
+}
+
 fn measured(
     request: &LabRequest,
     site: &Site,
+    histories: Histories,
     deputy: Deputy,
     interrupts: &Interrupts,
     found: &mut Found,
 ) -> Result<(), Fault> {
+    let places = site.places(request).map_err(not_measured)?;
+    if let Some(history) = histories.kept {
+        if history.base.node(DEVICE).is_some() != request.like.is_device {
+            return Err(not_measured(format!(
+                "what was kept is not for --like {}",
+                request.like.name
+            )));
+        }
+        return search(request, history, &places, interrupts, found);
+    }
     let own = std::env::current_exe().map_err(|e| not_measured(format!("this program: {e}")))?;
     let probe = [own.into(), "ack".into(), "--probe".into(), "probe".into()];
     let ack_file = site.scratch.path().join("acks");
@@ -189,9 +253,12 @@ fn measured(
         probe: &probe,
         volume: &site.volume,
         ack_file: &ack_file,
+        of_device: request.like.is_device,
     };
     let run = run::run(&run, deputy).map_err(not_measured)?;
-    let places = site.places(request.at_a_time, request.limit).map_err(not_measured)?;
+    if let Some(new) = histories.new {
+        keep_history(new, &run.command, &site.volume).map_err(not_measured)?;
+    }
     probe::verify(run.probe, request.like, &places[0])
         .map_err(|why| (Verdict::HarnessBroken, why))?;
     search(request, run.command, &places, interrupts, found)

@@ -13,9 +13,10 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use twin_crashlab::strict::recovered;
 use twin_crashlab::tree::{BLOCK, Body, Id, Meta, ROOT};
 use twin_crashlab::{Outcome, Tree, Trial};
-use twin_fs::mode;
+use twin_fs::{LayoutConfig, mode};
 use twin_host::apart::{Ended, Program};
 
 /// The end of a check's output is kept, so many bytes.
@@ -30,6 +31,8 @@ pub(super) struct Place {
     acked: PathBuf,
     output: PathBuf,
     limit: Duration,
+    /// With it trees are those of devices.
+    config: Option<Box<dyn LayoutConfig>>,
 }
 
 impl Place {
@@ -40,12 +43,13 @@ impl Place {
         seen_at: &Path,
         apart: bool,
         limit: Duration,
+        config: Option<Box<dyn LayoutConfig>>,
     ) -> Result<Place, String> {
         let in_scratch = |what: &str| scratch.join(format!("{what}-{number}"));
         let dir = if apart { in_scratch("state") } else { seen_at.to_owned() };
         fs::create_dir_all(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
         let (acked, output) = (in_scratch("acked"), in_scratch("output"));
-        Ok(Place { dir, seen_at: seen_at.to_owned(), acked, output, limit })
+        Ok(Place { dir, seen_at: seen_at.to_owned(), acked, output, limit, config })
     }
 
     /// What the check says of a state.
@@ -53,7 +57,13 @@ impl Place {
     /// # Errors
     /// If the state cannot be made, or the check not be started.
     pub(super) fn check(&self, trial: &Trial, check: &str) -> Result<Outcome, String> {
-        self.check_tree(&trial.tree, &trial.acked, check)
+        let Some(config) = &self.config else {
+            return self.check_tree(&trial.tree, &trial.acked, check);
+        };
+        match recovered(&trial.tree, &**config) {
+            Ok(tree) => self.check_tree(&tree, &trial.acked, check),
+            Err(how) => Ok(Outcome::Failed { how, said: String::new() }),
+        }
     }
 
     /// The same of a tree with labels.

@@ -13,9 +13,9 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use twin_crashlab::{Acks, History, Recorded, root_of};
+use twin_crashlab::{Acks, DeviceHistory, History, Recorded, root_of};
 use twin_disk::{BlockDevice, MemDisk};
-use twin_fs::{Cpu, Identity, LayoutKind, Settings, Volume};
+use twin_fs::{Cpu, Identity, LayoutKind, Op, Request, Settings, Volume};
 use twin_host::apart::{Ended, Program};
 use twin_host::fuse::{Deputy, Mount, MountOptions, Session, SessionOptions, serve_while};
 use twin_host::{Host, HostOptions, offload, random_bytes};
@@ -40,6 +40,8 @@ pub(super) struct RunRequest<'a> {
     pub(super) probe: &'a [OsString],
     pub(super) volume: &'a Path,
     pub(super) ack_file: &'a Path,
+    /// The history is that of the device.
+    pub(super) of_device: bool,
 }
 
 /// The histories of a run.
@@ -55,10 +57,17 @@ pub(super) struct Run {
 pub(super) fn run(request: &RunRequest<'_>, deputy: Deputy) -> Result<Run, String> {
     let text = |e: io::Error| e.to_string();
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
-    let volume = new_volume(&host, request)?;
-    let me = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let acks = acks(request.ack_file).map_err(text)?;
-    let recorded = Rc::new(Recorded::new(volume, root_of(me.0, me.1), acks));
+    let me = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
+    let root = root_of(me.0, me.1);
+    let recorded = Rc::new(if request.of_device {
+        let (device, history) = DeviceHistory::begin(request.size, root);
+        let volume = new_volume(&host, request, Rc::new(device))?;
+        Recorded::with_device(volume, history, acks)
+    } else {
+        let volume = new_volume(&host, request, Rc::new(MemDisk::new(request.size)))?;
+        Recorded::new(volume, root, acks)
+    });
     let options = MountOptions { source: "crashlab".into(), ..MountOptions::default() };
     let mount = Mount::new(request.volume, &options, deputy).map_err(|e| e.to_string())?;
     let options = SessionOptions { count_opens: true, ..SessionOptions::default() };
@@ -71,8 +80,11 @@ pub(super) fn run(request: &RunRequest<'_>, deputy: Deputy) -> Result<Run, Strin
     run
 }
 
-fn new_volume(host: &Host, request: &RunRequest<'_>) -> Result<Volume, String> {
-    let device: Rc<dyn BlockDevice> = Rc::new(MemDisk::new(request.size));
+fn new_volume(
+    host: &Host,
+    request: &RunRequest<'_>,
+    device: Rc<dyn BlockDevice>,
+) -> Result<Volume, String> {
     let config = request.layout.config();
     let me = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw(), 0o755);
     let identity = Identity { uuid: random_bytes()?, root: me };
@@ -92,12 +104,28 @@ async fn programs(
     if let Some(setup) = request.setup {
         let words = ["sh", "-c", setup].map(OsString::from);
         program(host, request, &words, "the setup").await?;
-        recorded.cut();
     }
+    settled(recorded, request).await?;
+    recorded.cut();
     program(host, request, request.command, "the command").await?;
+    recorded.exited();
+    // What comes last is the whole run on the device.
+    settled(recorded, request).await?;
     let command = recorded.cut();
     program(host, request, request.probe, "the probe").await?;
+    recorded.exited();
+    settled(recorded, request).await?;
     Ok(Run { command, probe: recorded.cut() })
+}
+
+/// Has the device of a history hold all that was done.
+async fn settled(recorded: &Recorded<Volume>, request: &RunRequest<'_>) -> Result<(), String> {
+    if !request.of_device {
+        return Ok(());
+    }
+    let sync = Request { client: Request::NO_CLIENT, ..Request::root(0, Op::Sync) };
+    let synced = recorded.inner().execute(sync).await;
+    synced.map(drop).map_err(|e| format!("the volume: {e}"))
 }
 
 async fn program(

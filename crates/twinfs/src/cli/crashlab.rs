@@ -1,6 +1,7 @@
 //! The arguments of `twinfs crashlab` and `twinfs ack`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
 use clap::builder::PossibleValuesParser;
@@ -54,6 +55,12 @@ pub(crate) struct Crashlab {
     /// The size of the volume, which lies in memory.
     #[arg(long, default_value = "1G")]
     pub(crate) size: Size,
+    /// Keep what COMMAND did in this file, which must not exist, for --from.
+    #[arg(long, value_name = "FILE", conflicts_with = "from")]
+    pub(crate) keep: Option<PathBuf>,
+    /// Take what an earlier COMMAND did from this file of --keep, and run none.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "setup"])]
+    pub(crate) from: Option<PathBuf>,
     /// Check only this state, as a report names it.
     #[arg(long, value_name = "STATE")]
     pub(crate) state: Option<String>,
@@ -63,7 +70,7 @@ pub(crate) struct Crashlab {
     #[arg(long, value_name = "CHECK")]
     pub(crate) check: String,
     /// The program with its arguments.
-    #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present = "from", value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 

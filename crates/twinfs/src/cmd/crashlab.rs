@@ -7,7 +7,7 @@ use std::time::Duration;
 use twin_cli::{Failure, Outcome, Printer, usage};
 use twin_crashlab::report::Verdict;
 use twin_crashlab::{Budget, model};
-use twin_host::Interrupts;
+use twin_host::{Interrupts, absolute};
 use twin_lab::layouts::layout;
 use twin_mount::crashlab::{LabRequest, acknowledge, lab, probe};
 
@@ -62,6 +62,8 @@ fn request(args: &Crashlab) -> Result<LabRequest, Failure> {
         like: model::model(&args.like).map_err(usage)?,
         setup: args.setup.clone(),
         command: args.command.clone(),
+        keep: args.keep.as_deref().map(absolute).transpose()?,
+        from: args.from.as_deref().map(absolute).transpose()?,
         check: args.check.clone(),
         budget: Budget { states: args.states.max(1), seed: args.seed },
         seconds: seconds("time", args.time)?,
