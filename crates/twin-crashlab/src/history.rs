@@ -167,6 +167,8 @@ pub struct History {
     pub base: Tree,
     /// What happened, in order.
     pub events: Vec<Event>,
+    /// What was acknowledged before its beginning, if it is that of a recovery, which acknowledges nothing itself.
+    pub promised: Option<Vec<String>>,
 }
 
 impl What {
@@ -304,6 +306,9 @@ impl History {
     /// The labels that hold before the event of this number. Of a program that acknowledges nothing these are its
     /// syncs and its exit.
     pub fn acked(&self, before: usize) -> Vec<String> {
+        if let Some(promised) = &self.promised {
+            return promised.clone();
+        }
         let own = self.has_acks();
         let mut labels = Vec::new();
         let mut syncs = 0;

@@ -232,7 +232,7 @@ pub fn read(bytes: &[u8]) -> Result<(History, String), String> {
         let path = input.text()?;
         events.push(Event { path, what: get_what(&mut input)? });
     }
-    Ok((History { base, events }, path))
+    Ok((History { base, events, promised: None }, path))
 }
 
 fn get_node(input: &mut In<'_>) -> Read<(Id, Node)> {
@@ -353,7 +353,8 @@ mod tests {
         let events = whats
             .into_iter()
             .map(|what| Event { path: format!("{what:?}").len().to_string(), what });
-        let mut history = History { base: Tree::default(), events: events.collect() };
+        let mut history =
+            History { base: Tree::default(), events: events.collect(), promised: None };
         history.base = history.last();
         history
     }

@@ -83,7 +83,7 @@ impl<F: FileSystem> Recorded<F> {
         self.hear();
         let mut log = self.log.borrow_mut();
         let base = log.device.as_ref().unwrap_or(&log.now).clone();
-        let next = History { base, events: Vec::new() };
+        let next = History { base, events: Vec::new(), promised: None };
         std::mem::replace(&mut log.history, next)
     }
 
@@ -114,7 +114,7 @@ impl Log {
         let mut ids = FixedMap::default();
         ids.insert(ROOT_INO, ROOT);
         let now = Tree::new(root);
-        let history = History { base: now.clone(), events: Vec::new() };
+        let history = History { base: now.clone(), events: Vec::new(), promised: None };
         Log { history, now, ids, next_id: ROOT + 1, homes: FixedMap::default(), device: None }
     }
 

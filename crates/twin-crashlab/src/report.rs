@@ -77,8 +77,23 @@ pub struct Told<'a> {
     pub sees_loss: Option<bool>,
     /// The command that repeats one state.
     pub repeat: &'a dyn Fn(&Class) -> String,
+    /// What became of second power failures, if there were some.
+    pub second: Option<Second>,
     /// More to tell: a line each.
     pub notes: &'a [String],
+}
+
+/// Second power failures, while a check recovers what the first one left.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Second {
+    /// States in which the check was run on a volume with a history.
+    pub recoveries: u64,
+    /// Of these, those in which it changed something.
+    pub changing: u64,
+    /// States after a second failure that were tried.
+    pub tried: u64,
+    /// Of these, those that failed.
+    pub failed: u64,
 }
 
 /// Figures of the run.
@@ -126,6 +141,11 @@ impl Told<'_> {
                 "{word}: all {} states that were tried of those that a power failure may leave {place} pass the check.",
                 found.tried
             ),
+            Verdict::Lost if found.failed == 0 => format!(
+                "{word}: all {} states that were tried {place} pass the check, and {} do not after a second power failure.",
+                found.tried,
+                self.second.unwrap_or_default().failed,
+            ),
             Verdict::Lost => format!(
                 "{word}: {} of {} states that a power failure may leave {place} fail the check, for {} reason{}.",
                 found.failed,
@@ -153,6 +173,10 @@ impl Told<'_> {
 
     fn class_text(&self, number: usize, class: &Class) -> String {
         let mut text = format!("\n{number}. {}\n", class.why);
+        if let Some(first) = &class.after {
+            text +=
+                &format!("   A second power failure, while the check recovers the state {first}\n");
+        }
         let last = class.acked.last();
         text += &match last {
             None => "   Acknowledged: nothing\n".to_owned(),
@@ -202,8 +226,8 @@ impl Told<'_> {
             counts.changes, counts.syncs, counts.acks, found.tried, self.seconds, found.known
         );
         for kind in &found.coverage {
-            let of = kind.all.map_or("without number".into(), |all| all.to_string());
-            text += &format!("\n  {}: {} of {of}", kind.what, kind.looked_at);
+            let of = kind.all.map_or(String::new(), |all| format!(" of {all}"));
+            text += &format!("\n  {}: {}{of}", kind.what, kind.looked_at);
         }
         if let Some(why) = &found.cut {
             text += &format!("\nThe search ended early: {why}.");
@@ -211,6 +235,12 @@ impl Told<'_> {
         if self.sees_loss == Some(false) {
             text += "\nThe check passes on an empty volume with everything acknowledged: it finds contradictions, and no \
                      loss of what was acknowledged. Let it read the labels in $CRASHLAB_ACKED.";
+        }
+        if let Some(Second { recoveries, changing, tried, failed }) = self.second {
+            text += &format!(
+                "\nThe check was run on a volume in {recoveries} of these states, and changed something in {changing}: \
+                 of {tried} states after a second power failure there, {failed} fail."
+            );
         }
         for note in self.notes {
             text += &format!("\n{note}");
@@ -236,7 +266,8 @@ impl Told<'_> {
                 "output": class.said,
                 "states": class.states,
                 "is_least": class.is_least,
-                "state": class.state.to_string(),
+                "state": class.state_name(),
+                "second_failure": class.after.is_some(),
                 "repeat": (self.repeat)(class),
             })
         });
@@ -259,6 +290,12 @@ impl Told<'_> {
             "states_failed": found.failed,
             "ended_early": found.cut,
             "check_sees_total_loss": self.sees_loss,
+            "second": self.second.map(|second| json!({
+                "recoveries": second.recoveries,
+                "changing": second.changing,
+                "states_tried": second.tried,
+                "states_failed": second.failed,
+            })),
             "coverage": coverage.collect::<Vec<_>>(),
             "classes": classes.collect::<Vec<_>>(),
             "notes": self.notes,

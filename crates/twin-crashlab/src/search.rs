@@ -111,6 +111,7 @@ pub struct Search {
     known: FixedMap<u64, usize>,
     findings: Findings,
     failures: Vec<Failure>,
+    passed: Vec<State>,
     in_a_row: u32,
 }
 
@@ -269,6 +270,7 @@ impl Search {
             known: FixedMap::default(),
             findings: Findings::default(),
             failures: Vec::new(),
+            passed: Vec::new(),
             in_a_row: 0,
         }
     }
@@ -333,10 +335,18 @@ impl Search {
 
     /// Tells what the check said of a trial.
     pub fn told(&mut self, trial: Trial, outcome: Outcome) {
-        if outcome != Outcome::Passed {
-            self.findings.failed += 1;
-            self.failures.push(Failure { state: trial.state, moment: trial.moment, outcome });
+        if outcome == Outcome::Passed {
+            self.passed.push(trial.state);
+            return;
         }
+        self.findings.failed += 1;
+        self.failures.push(Failure { state: trial.state, moment: trial.moment, outcome });
+    }
+
+    /// At most so many of the states that passed, from all over the search.
+    pub fn passed(&self, most: usize) -> Vec<State> {
+        let step = self.passed.len().div_ceil(most.max(1)).max(1);
+        self.passed.iter().step_by(step).cloned().collect()
     }
 
     /// Says that the search ends before its time.

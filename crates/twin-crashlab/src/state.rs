@@ -321,7 +321,7 @@ mod tests {
             exchange: false,
         });
         let events = whats.into_iter().map(|what| Event { what, path: String::new() }).collect();
-        History { base: Tree::default(), events }
+        History { base: Tree::default(), events, promised: None }
     }
 
     /// Every content that the name `a` can have at the end.

@@ -27,9 +27,12 @@ pub fn own_mounts() -> io::Result<()> {
     if unsafe { libc::unshare(libc::CLONE_NEWNS) } != 0 {
         return Err(io::Error::last_os_error());
     }
+    // What is unmounted outside is unmounted here too: a copy of a mount that stayed would keep its file system,
+    // and a daemon that waits for its end, for as long as this process lives.
     rustix::mount::mount_change(
         "/",
-        rustix::mount::MountPropagationFlags::PRIVATE | rustix::mount::MountPropagationFlags::REC,
+        rustix::mount::MountPropagationFlags::DOWNSTREAM
+            | rustix::mount::MountPropagationFlags::REC,
     )?;
     Ok(())
 }
@@ -153,7 +156,7 @@ fn before_program(bound: Option<&(CString, CString)>) -> io::Result<()> {
     // SAFETY: the strings end with a zero and live through the calls, which change only what this process sees.
     unsafe {
         checked(libc::unshare(libc::CLONE_NEWNS))?;
-        let all = libc::MS_REC | libc::MS_PRIVATE;
+        let all = libc::MS_REC | libc::MS_SLAVE;
         checked(libc::mount(nothing, c"/".as_ptr(), nothing, all, nothing.cast()))?;
         checked(libc::mount(from.as_ptr(), to.as_ptr(), nothing, libc::MS_BIND, nothing.cast()))?;
         checked(libc::chdir(to.as_ptr()))

@@ -50,6 +50,8 @@ pub struct Line {
 pub struct Class {
     /// The smallest of them.
     pub state: State,
+    /// The state in which a check was recovering when the power failed again.
+    pub after: Option<State>,
     /// The event before which the power failed there.
     pub moment: usize,
     /// What was acknowledged before.
@@ -127,6 +129,16 @@ struct Shrink<'a, 'b> {
     left: u64,
     /// What the check said of contents, by digest and number of labels.
     seen: FixedMap<(u64, usize), Outcome>,
+}
+
+impl Class {
+    /// The name of its state; of a second failure with that of the first before it.
+    pub fn state_name(&self) -> String {
+        match &self.after {
+            Some(first) => format!("{first}/{}", self.state),
+            None => self.state.to_string(),
+        }
+    }
 }
 
 impl Shrink<'_, '_> {
@@ -295,6 +307,11 @@ fn why(search: &Search, state: &State, moment: usize, absent: &BTreeSet<PartId>)
         Some(later) => {
             format!("no fsync of {what} between `{}` and `{}`", event.words(), later.words())
         }
+        None if matches!(part.sort, Sort::Data | Sort::Size) => format!(
+            "{} is changed in place: with nothing or only some of `{}` it does not pass the check",
+            event.path,
+            event.words()
+        ),
         None => format!(
             "the power failed before `{}`, and what was there before does not pass the check",
             event.words()
@@ -376,6 +393,7 @@ fn class(
     missing.dedup();
     Class {
         state: state.clone(),
+        after: None,
         moment,
         acked: search.space().history.acked(moment),
         missing,

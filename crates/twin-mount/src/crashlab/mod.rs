@@ -9,6 +9,7 @@
 mod place;
 mod probe;
 mod run;
+mod second;
 
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
@@ -17,9 +18,9 @@ use std::time::Duration;
 
 use twin_crashlab::keep;
 use twin_crashlab::model::Model;
-use twin_crashlab::report::{Counts, Told, Verdict};
+use twin_crashlab::report::{Counts, Second, Told, Verdict};
 use twin_crashlab::strict::DEVICE;
-use twin_crashlab::{Budget, Class, Findings, History, Outcome, Search, Space, State, Tree};
+use twin_crashlab::{Budget, Class, Findings, History, Outcome, Search, Space, State, Tree, Trial};
 use twin_fs::LayoutKind;
 use twin_host::apart::{mount_memory, own_mounts};
 use twin_host::fuse::Deputy;
@@ -59,8 +60,10 @@ pub struct LabRequest {
     pub seconds: f64,
     /// How long one of them may take.
     pub limit: Duration,
-    /// Only this state is checked.
-    pub state: Option<State>,
+    /// Only this state is checked, or one after a second failure there.
+    pub state: Option<(State, Option<State>)>,
+    /// Whether the power fails again while the check recovers.
+    pub twice: bool,
     /// How many checks go on at a time.
     pub at_a_time: usize,
     /// The command line of this command up to its check, to repeat a state.
@@ -90,6 +93,17 @@ struct Found {
     classes: Vec<Class>,
     counts: Counts,
     sees_loss: Option<bool>,
+    second: Option<Second>,
+    notes: Vec<String>,
+}
+
+/// What a search needs.
+struct Lab<'a> {
+    request: &'a LabRequest,
+    site: &'a Site,
+    places: Vec<Place>,
+    deputy: Deputy,
+    interrupts: &'a Interrupts,
 }
 
 /// Runs the program and checks the states. `listen` is called once, before there is any thread.
@@ -113,7 +127,7 @@ pub fn lab(
     let verdict = measured(request, &site, histories, deputy, &interrupts, &mut found);
     interrupts.check()?;
     let (verdict, why) = match verdict {
-        Ok(()) if found.findings.failed > 0 => (Verdict::Lost, None),
+        Ok(()) if !found.classes.is_empty() => (Verdict::Lost, None),
         Ok(()) => (Verdict::Survived, None),
         Err((verdict, why)) => (verdict, Some(why)),
     };
@@ -124,7 +138,7 @@ pub fn lab(
     let words = words.join(" ");
     let repeat = |class: &Class| {
         let (again, check) = (&request.again, quoted(&request.check));
-        let state = &class.state;
+        let state = class.state_name();
         match request.keep.as_ref().or(request.from.as_ref()) {
             Some(kept) => {
                 format!(
@@ -149,7 +163,8 @@ pub fn lab(
         seconds: clock(),
         sees_loss: found.sees_loss,
         repeat: &repeat,
-        notes: &[],
+        second: found.second,
+        notes: &found.notes,
     };
     Ok(Answer { verdict, report: told.report() })
 }
@@ -233,14 +248,13 @@ fn measured(
     found: &mut Found,
 ) -> Result<(), Fault> {
     let places = site.places(request).map_err(not_measured)?;
+    let lab = Lab { request, site, places, deputy, interrupts };
     if let Some(history) = histories.kept {
         if history.base.node(DEVICE).is_some() != request.like.is_device {
-            return Err(not_measured(format!(
-                "what was kept is not for --like {}",
-                request.like.name
-            )));
+            let like = request.like.name;
+            return Err(not_measured(format!("what was kept is not for --like {like}")));
         }
-        return search(request, history, &places, interrupts, found);
+        return lab.search(history, found);
     }
     let own = std::env::current_exe().map_err(|e| not_measured(format!("this program: {e}")))?;
     let probe = [own.into(), "ack".into(), "--probe".into(), "probe".into()];
@@ -250,109 +264,131 @@ fn measured(
         size: request.size,
         setup: request.setup.as_deref(),
         command: &request.command,
-        probe: &probe,
+        probe: Some(&probe),
+        env: &[],
         volume: &site.volume,
         ack_file: &ack_file,
         of_device: request.like.is_device,
     };
-    let run = run::run(&run, deputy).map_err(not_measured)?;
+    let run = run::run(&run, lab.deputy.clone()).map_err(not_measured)?;
     if let Some(new) = histories.new {
         keep_history(new, &run.command, &site.volume).map_err(not_measured)?;
     }
-    probe::verify(run.probe, request.like, &places[0])
-        .map_err(|why| (Verdict::HarnessBroken, why))?;
-    search(request, run.command, &places, interrupts, found)
+    let broken = |why| (Verdict::HarnessBroken, why);
+    let history = run.probe.ok_or_else(|| broken("the probe left no history".into()))?;
+    probe::verify(history, request.like, &lab.places[0]).map_err(broken)?;
+    lab.search(run.command, found)
 }
 
-/// Searches the states of a history.
-fn search(
-    request: &LabRequest,
-    history: History,
-    places: &[Place],
-    interrupts: &Interrupts,
-    found: &mut Found,
-) -> Result<(), Fault> {
-    let space = Space::of(history, request.like);
-    found.counts = Counts::of(&space.history, space.len().into());
-    let search = Search::new(space, request.budget);
-    let space = search.space();
-    let end = space.whole(space.len());
-    let intact = search.trial(end).ok_or_else(|| not_measured("the run has no end".into()))?;
-    let check = |place: &Place, trial| place.check(trial, &request.check).map_err(not_measured);
-    if let Outcome::Failed { how, said } = check(&places[0], &intact)? {
-        let said = said.trim();
-        let said = if said.is_empty() { String::new() } else { format!(", after it said: {said}") };
-        return Err(not_measured(format!("the check fails although no power failed: {how}{said}")));
+impl Lab<'_> {
+    /// What the check says of a state.
+    fn check(&self, trial: &Trial) -> Result<Outcome, Fault> {
+        self.places[0].check(trial, &self.request.check).map_err(not_measured)
     }
-    let nothing = Tree::new(twin_crashlab::root_of(0, 0));
-    let empty =
-        places[0].check_tree(&nothing, &intact.acked, &request.check).map_err(not_measured)?;
-    found.sees_loss = Some(empty != Outcome::Passed);
-    match &request.state {
-        Some(state) => one(request, &search, state, places, found),
-        None => all(request, search, places, interrupts, found),
-    }
-}
 
-/// Checks one state.
-fn one(
-    request: &LabRequest,
-    search: &Search,
-    state: &State,
-    places: &[Place],
-    found: &mut Found,
-) -> Result<(), Fault> {
-    let trial = search.trial(state.clone());
-    let trial = trial.ok_or_else(|| not_measured(format!("this run has no state {state}")))?;
-    let outcome = places[0].check(&trial, &request.check).map_err(not_measured)?;
-    found.findings.tried = 1;
-    if outcome != Outcome::Passed {
-        found.findings.failed = 1;
-        found.classes = vec![search.class_of(&trial, outcome)];
+    /// Searches the states of a history.
+    fn search(&self, history: History, found: &mut Found) -> Result<(), Fault> {
+        let request = self.request;
+        let space = Space::of(history, request.like);
+        found.counts = Counts::of(&space.history, space.len().into());
+        let search = Search::new(space, request.budget);
+        let space = search.space();
+        let end = space.whole(space.len());
+        let intact = search.trial(end).ok_or_else(|| not_measured("the run has no end".into()))?;
+        if let Outcome::Failed { how, said } = self.check(&intact)? {
+            let said = said.trim();
+            let said =
+                if said.is_empty() { String::new() } else { format!(", after it said: {said}") };
+            let why = format!("the check fails although no power failed: {how}{said}");
+            return Err(not_measured(why));
+        }
+        let nothing = Tree::new(twin_crashlab::root_of(0, 0));
+        let empty = self.places[0].check_tree(&nothing, &intact.acked, &request.check);
+        found.sees_loss = Some(empty.map_err(not_measured)? != Outcome::Passed);
+        if let Some((state, after)) = &request.state {
+            return self.one(&search, state, after.as_ref(), found);
+        }
+        let search = self.tried(search, request.seconds)?;
+        found.findings = search.findings();
+        found.classes = self.explained(&search);
+        match request.twice {
+            true => self.second(&search, &Lab::for_second(&search), found),
+            false => Ok(()),
+        }
     }
-    Ok(())
-}
 
-/// Checks states until there is none left, or no time.
-fn all(
-    request: &LabRequest,
-    search: Search,
-    places: &[Place],
-    interrupts: &Interrupts,
-    found: &mut Found,
-) -> Result<(), Fault> {
-    let clock = real_clock();
-    let shared = Mutex::new(search);
-    let locked = || shared.lock().unwrap_or_else(PoisonError::into_inner);
-    let work = |place: &Place| -> Result<(), String> {
-        while interrupts.check().is_ok() {
-            if clock() > request.seconds {
-                locked().cut(format!("{} s were allowed", request.seconds));
-                break;
+    /// Checks one state, or one after a second failure in it.
+    fn one(
+        &self,
+        search: &Search,
+        state: &State,
+        after: Option<&State>,
+        found: &mut Found,
+    ) -> Result<(), Fault> {
+        let none = |state: &State| not_measured(format!("this run has no state {state}"));
+        let trial = search.trial(state.clone()).ok_or_else(|| none(state))?;
+        found.findings.tried = 1;
+        let Some(after) = after else {
+            let outcome = self.check(&trial)?;
+            if outcome != Outcome::Passed {
+                found.findings.failed = 1;
+                found.classes = vec![search.class_of(&trial, outcome)];
             }
-            let Some(trial) = locked().next_trial() else { break };
-            let outcome = place.check(&trial, &request.check)?;
-            locked().told(trial, outcome);
+            return Ok(());
+        };
+        let history = self.recovery(&trial).map_err(not_measured)?;
+        let history = history.ok_or_else(|| {
+            not_measured(format!("the check changes nothing in the state {state}"))
+        })?;
+        let second = Search::new(Space::of(history, self.request.like), self.request.budget);
+        let trial = second.trial(after.clone()).ok_or_else(|| none(after))?;
+        let outcome = self.check(&trial)?;
+        let failed = u64::from(outcome != Outcome::Passed);
+        found.second = Some(Second { recoveries: 1, changing: 1, tried: 1, failed });
+        if failed > 0 {
+            found.classes =
+                vec![Class { after: Some(state.clone()), ..second.class_of(&trial, outcome) }];
         }
         Ok(())
-    };
-    let ended: Result<Vec<()>, String> = std::thread::scope(|scope| {
-        let work = &work;
-        let threads: Vec<_> = places.iter().map(|place| scope.spawn(move || work(place))).collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().unwrap_or_else(|_| Err("a thread panicked".into())))
-            .collect()
-    });
-    let search = shared.into_inner().unwrap_or_else(PoisonError::into_inner);
-    found.findings = search.findings();
-    ended.map_err(not_measured)?;
-    let mut shrink = |trial: &twin_crashlab::Trial| match interrupts.check() {
-        Ok(()) => places[0].check(trial, &request.check).unwrap_or(Outcome::Passed),
-        Err(_) => Outcome::Passed,
-    };
-    found.classes = search.classes(SHRINKING, &mut shrink);
-    Ok(())
+    }
+
+    /// Checks states until there is none left, or no time.
+    fn tried(&self, search: Search, seconds: f64) -> Result<Search, Fault> {
+        let clock = real_clock();
+        let shared = Mutex::new(search);
+        let locked = || shared.lock().unwrap_or_else(PoisonError::into_inner);
+        let (interrupts, check) = (self.interrupts, &self.request.check);
+        let work = |place: &Place| -> Result<(), String> {
+            while interrupts.check().is_ok() {
+                if clock() > seconds {
+                    locked().cut(format!("{seconds:.0} s were allowed"));
+                    break;
+                }
+                let Some(trial) = locked().next_trial() else { break };
+                let outcome = place.check(&trial, check)?;
+                locked().told(trial, outcome);
+            }
+            Ok(())
+        };
+        let ended: Result<Vec<()>, String> = std::thread::scope(|scope| {
+            let work = &work;
+            let places = self.places.iter();
+            let threads: Vec<_> = places.map(|place| scope.spawn(move || work(place))).collect();
+            let joined = threads.into_iter().map(|thread| thread.join());
+            joined.map(|ended| ended.unwrap_or_else(|_| Err("a thread panicked".into()))).collect()
+        });
+        ended.map_err(not_measured)?;
+        Ok(shared.into_inner().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// What is wrong with the states that failed.
+    fn explained(&self, search: &Search) -> Vec<Class> {
+        let mut shrink = |trial: &Trial| match self.interrupts.check() {
+            Ok(()) => self.check(trial).unwrap_or(Outcome::Passed),
+            Err(_) => Outcome::Passed,
+        };
+        search.classes(SHRINKING, &mut shrink)
+    }
 }
 
 /// Adds a label to what is acknowledged, for a program that the lab runs.

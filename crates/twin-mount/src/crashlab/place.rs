@@ -57,13 +57,34 @@ impl Place {
     /// # Errors
     /// If the state cannot be made, or the check not be started.
     pub(super) fn check(&self, trial: &Trial, check: &str) -> Result<Outcome, String> {
-        let Some(config) = &self.config else {
-            return self.check_tree(&trial.tree, &trial.acked, check);
-        };
-        match recovered(&trial.tree, &**config) {
+        match self.files(&trial.tree) {
             Ok(tree) => self.check_tree(&tree, &trial.acked, check),
             Err(how) => Ok(Outcome::Failed { how, said: String::new() }),
         }
+    }
+
+    /// The files of a state, which of a device are those after recovery.
+    fn files(&self, tree: &Tree) -> Result<Tree, String> {
+        match &self.config {
+            Some(config) => recovered(tree, &**config),
+            None => Ok(tree.clone()),
+        }
+    }
+
+    /// Puts the files of a state here, and what was acknowledged; returns where both are.
+    ///
+    /// # Errors
+    /// If the state cannot be made.
+    pub(super) fn lay_out(&self, trial: &Trial) -> Result<(&Path, &Path), String> {
+        self.put(&self.files(&trial.tree)?, &trial.acked)?;
+        Ok((&self.dir, &self.acked))
+    }
+
+    fn put(&self, tree: &Tree, acked: &[String]) -> Result<(), String> {
+        let made = empty(&self.dir).and_then(|()| put(tree, &self.dir));
+        made.map_err(|e| format!("a state in {}: {e}", self.dir.display()))?;
+        let labels: String = acked.iter().flat_map(|label| [label, "\n"]).collect();
+        fs::write(&self.acked, labels).map_err(|e| format!("{}: {e}", self.acked.display()))
     }
 
     /// The same of a tree with labels.
@@ -73,10 +94,7 @@ impl Place {
         acked: &[String],
         check: &str,
     ) -> Result<Outcome, String> {
-        let made = empty(&self.dir).and_then(|()| put(tree, &self.dir));
-        made.map_err(|e| format!("a state in {}: {e}", self.dir.display()))?;
-        let labels: String = acked.iter().flat_map(|label| [label, "\n"]).collect();
-        fs::write(&self.acked, labels).map_err(|e| format!("{}: {e}", self.acked.display()))?;
+        self.put(tree, acked)?;
         let words = ["sh", "-c", check].map(OsString::from);
         let program = Program {
             words: &words,

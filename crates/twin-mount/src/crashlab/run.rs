@@ -36,8 +36,10 @@ pub(super) struct RunRequest<'a> {
     /// A command of the shell that comes first, and whose changes are certain.
     pub(super) setup: Option<&'a str>,
     pub(super) command: &'a [OsString],
-    /// The probe.
-    pub(super) probe: &'a [OsString],
+    /// The probe, if there is to be one.
+    pub(super) probe: Option<&'a [OsString]>,
+    /// What the command has in its environment besides.
+    pub(super) env: &'a [(&'static str, OsString)],
     pub(super) volume: &'a Path,
     pub(super) ack_file: &'a Path,
     /// The history is that of the device.
@@ -47,7 +49,7 @@ pub(super) struct RunRequest<'a> {
 /// The histories of a run.
 pub(super) struct Run {
     pub(super) command: History,
-    pub(super) probe: History,
+    pub(super) probe: Option<History>,
 }
 
 /// Runs all of it.
@@ -112,10 +114,11 @@ async fn programs(
     // What comes last is the whole run on the device.
     settled(recorded, request).await?;
     let command = recorded.cut();
-    program(host, request, request.probe, "the probe").await?;
+    let Some(probe) = request.probe else { return Ok(Run { command, probe: None }) };
+    program(host, request, probe, "the probe").await?;
     recorded.exited();
     settled(recorded, request).await?;
-    Ok(Run { command, probe: recorded.cut() })
+    Ok(Run { command, probe: Some(recorded.cut()) })
 }
 
 /// Has the device of a history hold all that was done.
@@ -134,10 +137,12 @@ async fn program(
     words: &[OsString],
     what: &str,
 ) -> Result<(), String> {
+    let more = request.env.to_vec();
     let (words, dir, acks): (Vec<_>, PathBuf, OsString) =
         (words.to_vec(), request.volume.to_owned(), request.ack_file.into());
     let running = offload(host, move || {
-        let env = [(DIR, dir.clone().into()), (ACK_FILE, acks)];
+        let mut env = vec![(DIR, dir.clone().into()), (ACK_FILE, acks)];
+        env.extend(more);
         Program { words: &words, dir: &dir, env: &env, instead: None, output: None, limit: None }
             .run()
     });

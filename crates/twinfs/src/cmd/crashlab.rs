@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use twin_cli::{Failure, Outcome, Printer, usage};
 use twin_crashlab::report::Verdict;
-use twin_crashlab::{Budget, model};
+use twin_crashlab::{Budget, State, model};
 use twin_host::{Interrupts, absolute};
 use twin_lab::layouts::layout;
 use twin_mount::crashlab::{LabRequest, acknowledge, lab, probe};
@@ -41,8 +41,8 @@ pub(crate) fn run(args: &Crashlab) -> Outcome {
 }
 
 fn request(args: &Crashlab) -> Result<LabRequest, Failure> {
-    let state = args.state.as_deref().map(str::parse).transpose();
-    let state = state.map_err(|why: String| usage(format!("--state: {why}")))?;
+    let state = args.state.as_deref().map(state_of).transpose();
+    let state = state.map_err(|why| usage(format!("--state: {why}")))?;
     let seconds = |name: &str, value: f64| match value.is_finite() && value > 0.0 {
         true => Ok(value),
         false => Err(usage(format!("--{name} {value}: must be a number of seconds above 0"))),
@@ -69,9 +69,18 @@ fn request(args: &Crashlab) -> Result<LabRequest, Failure> {
         seconds: seconds("time", args.time)?,
         limit: limit.map_err(|error| usage(format!("--check-time: {error}")))?,
         state,
+        twice: args.depth > 1,
         at_a_time: args.jobs.unwrap_or(cores),
         again,
     })
+}
+
+/// A state, or one after a second failure in it.
+fn state_of(text: &str) -> Result<(State, Option<State>), String> {
+    match text.split_once('/') {
+        Some((first, second)) => Ok((first.parse()?, Some(second.parse()?))),
+        None => Ok((text.parse()?, None)),
+    }
 }
 
 pub(crate) fn run_ack(args: &Ack) -> Outcome {
