@@ -11,6 +11,7 @@ mod probe;
 mod run;
 mod second;
 
+use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -102,7 +103,8 @@ struct Lab<'a> {
     request: &'a LabRequest,
     site: &'a Site,
     places: Vec<Place>,
-    deputy: Deputy,
+    /// For the mounts to come.
+    deputies: RefCell<Vec<Deputy>>,
     interrupts: &'a Interrupts,
 }
 
@@ -117,14 +119,17 @@ pub fn lab(
     let clock = real_clock();
     // First, while there is one thread: the mounts, then the deputy, which is to see them.
     let apart = rustix::process::geteuid().is_root() && own_mounts().is_ok();
-    let deputy = Deputy::start().map_err(|e| format!("a process for calls into the mount: {e}"))?;
+    // Each mount needs one.
+    let count = if request.twice { 1 + second::RECOVERIES } else { 1 };
+    let deputies: Result<Vec<Deputy>, _> = (0..count).map(|_| Deputy::start()).collect();
+    let deputies = deputies.map_err(|e| format!("a process for calls into the mount: {e}"))?;
     let interrupts = listen()?;
     let kept = request.from.as_deref().map(read_kept).transpose()?;
     let new = request.keep.as_deref().map(|path| NewFile::make(path, &interrupts)).transpose()?;
     let site = Site::make(apart, kept.as_ref().map(|kept| &*kept.1), &interrupts)?;
     let mut found = Found::default();
     let histories = Histories { kept: kept.map(|kept| kept.0), new };
-    let verdict = measured(request, &site, histories, deputy, &interrupts, &mut found);
+    let verdict = measured(request, &site, histories, deputies, &interrupts, &mut found);
     interrupts.check()?;
     let (verdict, why) = match verdict {
         Ok(()) if !found.classes.is_empty() => (Verdict::Lost, None),
@@ -243,12 +248,12 @@ fn measured(
     request: &LabRequest,
     site: &Site,
     histories: Histories,
-    deputy: Deputy,
+    deputies: Vec<Deputy>,
     interrupts: &Interrupts,
     found: &mut Found,
 ) -> Result<(), Fault> {
     let places = site.places(request).map_err(not_measured)?;
-    let lab = Lab { request, site, places, deputy, interrupts };
+    let lab = Lab { request, site, places, deputies: RefCell::new(deputies), interrupts };
     if let Some(history) = histories.kept {
         if history.base.node(DEVICE).is_some() != request.like.is_device {
             let like = request.like.name;
@@ -270,7 +275,7 @@ fn measured(
         ack_file: &ack_file,
         of_device: request.like.is_device,
     };
-    let run = run::run(&run, lab.deputy.clone()).map_err(not_measured)?;
+    let run = run::run(&run, lab.deputy().map_err(not_measured)?).map_err(not_measured)?;
     if let Some(new) = histories.new {
         keep_history(new, &run.command, &site.volume).map_err(not_measured)?;
     }
@@ -281,6 +286,11 @@ fn measured(
 }
 
 impl Lab<'_> {
+    /// Who calls into the next mount.
+    fn deputy(&self) -> Result<Deputy, String> {
+        self.deputies.borrow_mut().pop().ok_or_else(|| "there are no more mounts".into())
+    }
+
     /// What the check says of a state.
     fn check(&self, trial: &Trial) -> Result<Outcome, Fault> {
         self.places[0].check(trial, &self.request.check).map_err(not_measured)
@@ -357,7 +367,7 @@ impl Lab<'_> {
         let clock = real_clock();
         let shared = Mutex::new(search);
         let locked = || shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let (interrupts, check) = (self.interrupts, &self.request.check);
+        let (interrupts, check, places) = (self.interrupts, &self.request.check, &self.places);
         let work = |place: &Place| -> Result<(), String> {
             while interrupts.check().is_ok() {
                 if clock() > seconds {
@@ -372,8 +382,8 @@ impl Lab<'_> {
         };
         let ended: Result<Vec<()>, String> = std::thread::scope(|scope| {
             let work = &work;
-            let places = self.places.iter();
-            let threads: Vec<_> = places.map(|place| scope.spawn(move || work(place))).collect();
+            let threads: Vec<_> =
+                places.iter().map(|place| scope.spawn(move || work(place))).collect();
             let joined = threads.into_iter().map(|thread| thread.join());
             joined.map(|ended| ended.unwrap_or_else(|_| Err("a thread panicked".into()))).collect()
         });

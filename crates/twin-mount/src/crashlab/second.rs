@@ -13,7 +13,7 @@ use super::run::{self, RunRequest};
 use super::{Fault, Found, Lab, not_measured};
 
 /// The most recoveries of one search.
-const RECOVERIES: usize = 40;
+pub(super) const RECOVERIES: usize = 40;
 /// The least states that are tried of one recovery, and the part of the budget of the first search.
 const LEAST: u64 = 20;
 const SHARE: u64 = 20;
@@ -42,7 +42,7 @@ impl Lab<'_> {
             ack_file: &ack_file,
             of_device: request.like.is_device,
         };
-        let mut history = run::run(&run, self.deputy.clone())?.command;
+        let mut history = run::run(&run, self.deputy()?)?.command;
         history.promised = Some(trial.acked.clone());
         let changes = history.events.iter().any(|event| !event.what.effects().is_empty());
         Ok(changes.then_some(history))
