@@ -1,6 +1,9 @@
 """SQLite in a journal mode: every row whose transaction was committed is there, and the file is sound.
 
-    twinfs crashlab --check 'python3 sqlite.py check' -- python3 sqlite.py run [delete|truncate|persist|wal]
+    twinfs crashlab --check 'python3 sqlite.py check' -- python3 sqlite.py run [delete|truncate|persist|wal] [SYNCHRONOUS]
+
+In the mode `delete` a transaction is committed when its journal is unlinked, and with synchronous=full, the default,
+SQLite does not sync the directory then: the last transaction can be rolled back. synchronous=extra is for that.
 
 (with the full path of this file: the working directory is the volume).
 """
@@ -17,10 +20,10 @@ def acknowledge(label):
         acks.write(f"{label}\n")
 
 
-def run(mode):
+def run(mode, synchronous):
     db = sqlite3.connect("rows.db", isolation_level=None)
     db.execute(f"pragma journal_mode={mode}").fetchall()
-    db.execute("pragma synchronous=full")
+    db.execute(f"pragma synchronous={synchronous}")
     db.execute("create table rows(n integer primary key, text text)")
     for n in range(ROWS):
         db.execute("begin immediate")
@@ -49,6 +52,6 @@ def check():
 
 
 if sys.argv[1] == "run":
-    run(sys.argv[2] if len(sys.argv) > 2 else "delete")
+    run(*(sys.argv[2:] + ["delete", "full"][len(sys.argv) - 2 :]))
 else:
     check()

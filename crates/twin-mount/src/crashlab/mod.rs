@@ -120,7 +120,17 @@ pub fn lab(
     // First, while there is one thread: the mounts, then the deputy, which is to see them.
     let apart = rustix::process::geteuid().is_root() && own_mounts().is_ok();
     // Each mount needs one.
-    let count = if request.twice { 1 + second::RECOVERIES } else { 1 };
+    let recoveries = match &request.state {
+        Some((_, second)) => usize::from(second.is_some()),
+        None => {
+            if request.twice {
+                second::RECOVERIES
+            } else {
+                0
+            }
+        }
+    };
+    let count = 1 + recoveries;
     let deputies: Result<Vec<Deputy>, _> = (0..count).map(|_| Deputy::start()).collect();
     let deputies = deputies.map_err(|e| format!("a process for calls into the mount: {e}"))?;
     let interrupts = listen()?;
