@@ -1,16 +1,15 @@
 //! The history of a run: what was done to the files of a volume, in order, with all contents.
 //!
-//! Contract: an event stands where its operation had taken effect, before the answer went to who asked. A sync says
-//! how many events had happened when it was asked for: only those it makes durable. A mark of an acknowledgement stands
-//! after every operation that had been answered before, and before every one that was asked for later. Inodes have
+//! Contract: an event stands where its operation had taken effect, before its answer went out. A sync says
+//! how many events had happened when it began: only those it makes durable. A mark of an acknowledgement stands
+//! after every operation that had been answered before, and before every one that began later. Inodes have
 //! numbers of their own, each used once.
 
 use std::sync::Arc;
 
 use twin_fs::mode;
 
-use crate::strict::DEVICE;
-use crate::tree::{Effect, Id, Meta, Name, Tree};
+use crate::tree::{DEVICE, Effect, Id, Meta, Name, Tree};
 
 /// What happened.
 #[derive(Clone, Debug, PartialEq)]
@@ -129,12 +128,12 @@ pub enum What {
         id: Id,
         /// Without times: fdatasync.
         data_only: bool,
-        /// The number of events before it was asked for.
+        /// The number of events before it began.
         since: usize,
     },
     /// All was made durable.
     Sync {
-        /// The number of events before it was asked for.
+        /// The number of events before it began.
         since: usize,
     },
     /// A file was closed by one of those who had it open.
@@ -270,7 +269,7 @@ impl Event {
             What::Xattr { name, .. } => format!("set xattr {} of {path}", text(name)),
             What::Fsync { data_only: false, .. } => format!("fsync {path}"),
             What::Fsync { data_only: true, .. } => format!("fdatasync {path}"),
-            What::Sync { .. } => "sync".into(),
+            What::Sync { .. } => "sync of everything".into(),
             What::Close { .. } => format!("close {path}"),
             What::Exit => "exit 0".into(),
             What::Ack { label } => format!("ack {label}"),

@@ -1,7 +1,7 @@
 //! A file system whose history is kept.
 //!
 //! Contract: every request goes to the file system inside, unchanged. One that changed something, or made something
-//! durable, becomes an [`Event`]; before a request begins, what was acknowledged meanwhile is asked for, so that an
+//! durable, becomes an [`Event`]; before a request begins, what was acknowledged meanwhile is read, so that an
 //! acknowledgement stands before everything that the one who made it does afterwards. The file system must be empty at
 //! first: an inode that the recorder has not seen made is not known to it.
 
@@ -51,10 +51,10 @@ impl DeviceHistory {
     /// A device of zeros in memory, and its history from now on.
     pub fn begin(size: u64, root: Meta) -> (TreeDevice, DeviceHistory) {
         let log = Rc::new(RefCell::new(Log { device: Some(blank(size)), ..Log::new(root) }));
-        let told = Rc::clone(&log);
+        let hearer = Rc::clone(&log);
         let device = TreeDevice::blank(
             size,
-            Some(Rc::new(move |what| told.borrow_mut().device_event(what))),
+            Some(Rc::new(move |what| hearer.borrow_mut().device_event(what))),
         );
         (device, DeviceHistory(log))
     }

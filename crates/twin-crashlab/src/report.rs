@@ -10,9 +10,9 @@ use crate::search::{Class, Findings, Line, Mark};
 
 /// The name and version of the object in JSON.
 pub const SCHEMA: &str = "twinfs-crashlab-1";
-/// A history is shown with at most so many lines.
+/// The most lines of a history that are shown.
 const MOST_LINES: usize = 40;
-/// So many missing things are named.
+/// The most missing things that are named.
 const MOST_MISSING: usize = 8;
 
 /// What the lab found.
@@ -50,7 +50,7 @@ impl Verdict {
 }
 
 /// All that a report needs.
-pub struct Told<'a> {
+pub struct Facts<'a> {
     /// What was found.
     pub verdict: Verdict,
     /// Why it was not measured, or what is broken.
@@ -118,7 +118,7 @@ impl Counts {
             match &event.what {
                 What::Ack { .. } => counts.acks += 1,
                 What::Close { .. } | What::Exit => {}
-                what if what.id() == Some(crate::strict::DEVICE) => {}
+                what if what.id() == Some(crate::tree::DEVICE) => {}
                 what if what.is_sync() => counts.syncs += 1,
                 _ => counts.changes += 1,
             }
@@ -127,7 +127,7 @@ impl Counts {
     }
 }
 
-impl Told<'_> {
+impl Facts<'_> {
     /// The verdict in a sentence or two.
     fn sentence(&self) -> String {
         let found = self.findings;
@@ -313,7 +313,7 @@ fn fate(mark: Mark) -> &'static str {
         Mark::There => "there",
         Mark::Lost => "lost",
         Mark::InPart => "in part",
-        Mark::Sync => "sync",
+        Mark::Sync => "syncs",
         Mark::Acked => "acknowledged",
     }
 }

@@ -17,7 +17,7 @@ mod explain;
 
 pub use explain::{Class, Line, Mark};
 
-/// So many random states in a row that were known end the search.
+/// The number of random states in a row that were known which ends the search.
 const ALL_KNOWN: u32 = 2000;
 
 /// How much is looked at.
@@ -95,7 +95,7 @@ pub struct Findings {
 struct Round {
     what: &'static str,
     all: Option<u64>,
-    /// Only every so many of them.
+    /// The distance between those that are looked at.
     step: u64,
     looked_at: u64,
     next: Box<dyn Iterator<Item = State> + Send>,
@@ -333,8 +333,8 @@ impl Search {
         self.rounds[last].take()
     }
 
-    /// Tells what the check said of a trial.
-    pub fn told(&mut self, trial: Trial, outcome: Outcome) {
+    /// Takes what the check said of a trial.
+    pub fn judge(&mut self, trial: Trial, outcome: Outcome) {
         if outcome == Outcome::Passed {
             self.passed.push(trial.state);
             return;
@@ -343,7 +343,7 @@ impl Search {
         self.failures.push(Failure { state: trial.state, moment: trial.moment, outcome });
     }
 
-    /// At most so many of the states that passed, from all over the search.
+    /// At most `most` of the states that passed, from all over the search.
     pub fn passed(&self, most: usize) -> Vec<State> {
         let step = self.passed.len().div_ceil(most.max(1)).max(1);
         self.passed.iter().step_by(step).cloned().collect()
@@ -370,7 +370,7 @@ impl Search {
     }
 
     /// What is wrong, in classes of states that miss the same: each with the shortest history that fails. `check` is
-    /// asked for smaller states, `most` times at most.
+    /// called for smaller states, `most` times at most.
     pub fn classes(&self, most: u64, check: &mut dyn FnMut(&Trial) -> Outcome) -> Vec<Class> {
         explain::classes(self, most, check)
     }

@@ -15,7 +15,7 @@ use crate::tree::{Effect, Tree};
 
 /// Bytes that a disk writes whole or not at all.
 const SECTOR: u64 = 512;
-/// A tree is kept after so many parts.
+/// The number of parts after which a tree is kept.
 const KEPT_EVERY: usize = 256;
 
 /// Which sectors of a torn part are there.

@@ -15,10 +15,8 @@ use twin_fs::{
 use twin_rt::{ClockOnly, Rt};
 
 use crate::history::What;
-use crate::tree::{BLOCK, Body, Effect, Id, Meta, Name, Node, ROOT, Tree};
+use crate::tree::{BLOCK, Body, DEVICE, Effect, Id, Meta, Name, Node, ROOT, Tree};
 
-/// The number of the device as a file of a tree.
-pub const DEVICE: Id = Id::MAX;
 /// Bytes of a read while a tree is read out.
 const READ: u32 = 1 << 20;
 /// Bytes of a listing.
@@ -36,28 +34,28 @@ pub(crate) fn blank(size: u64) -> Tree {
     tree
 }
 
-/// Who is told of writes and flushes.
-type Told = Rc<dyn Fn(What)>;
+/// Who hears of writes and flushes.
+type Hearer = Rc<dyn Fn(What)>;
 
 /// A device in memory that tells what is written to it. Writes are complete at once; whether they survive is another
 /// matter.
 pub struct TreeDevice {
     size: u64,
     blocks: RefCell<BTreeMap<u64, Arc<crate::tree::Block>>>,
-    told: Option<Told>,
+    hearer: Option<Hearer>,
 }
 
 impl TreeDevice {
     /// A device of zeros.
-    pub(crate) fn blank(size: u64, told: Option<Told>) -> TreeDevice {
-        TreeDevice { size, blocks: RefCell::default(), told }
+    pub(crate) fn blank(size: u64, hearer: Option<Hearer>) -> TreeDevice {
+        TreeDevice { size, blocks: RefCell::default(), hearer }
     }
 
     /// A device with the content of a tree.
     fn of(tree: &Tree) -> Option<TreeDevice> {
         match &tree.node(DEVICE)?.body {
             Body::File { size, blocks } => {
-                Some(TreeDevice { size: *size, blocks: RefCell::new(blocks.clone()), told: None })
+                Some(TreeDevice { size: *size, blocks: RefCell::new(blocks.clone()), hearer: None })
             }
             _ => None,
         }
@@ -106,14 +104,14 @@ impl BlockDevice for TreeDevice {
             IoKind::Write => {
                 let bytes = gather(&io.blocks, 0, io.len as usize).to_bytes();
                 self.write(io.at, &bytes);
-                if let Some(told) = &self.told {
+                if let Some(hearer) = &self.hearer {
                     let bytes = (*bytes).into();
-                    told(What::Write { id: DEVICE, off: io.at, bytes, was: self.size });
+                    hearer(What::Write { id: DEVICE, off: io.at, bytes, was: self.size });
                 }
             }
             IoKind::Flush => {
-                if let Some(told) = &self.told {
-                    told(What::Fsync { id: DEVICE, data_only: false, since: usize::MAX });
+                if let Some(hearer) = &self.hearer {
+                    hearer(What::Fsync { id: DEVICE, data_only: false, since: usize::MAX });
                 }
             }
             IoKind::Discard => {}

@@ -16,6 +16,8 @@ use twin_rt::FixedHasher;
 pub type Id = u64;
 /// The number of the root.
 pub const ROOT: Id = 0;
+/// The number of a device as a file of a tree.
+pub const DEVICE: Id = Id::MAX;
 /// Bytes of a block: what the page cache of a kernel writes at once.
 pub const BLOCK: u64 = 4096;
 /// A name in a directory.

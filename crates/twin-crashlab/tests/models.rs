@@ -176,7 +176,7 @@ fn reasons(lines: &[&str], like: &str, check: impl Fn(&Tree, &[String]) -> bool)
     };
     while let Some(trial) = search.next_trial() {
         let said = outcome(&trial.tree, &trial.acked);
-        search.told(trial, said);
+        search.judge(trial, said);
     }
     assert_eq!(search.findings().cut, None);
     let classes = search.classes(100, &mut |trial| outcome(&trial.tree, &trial.acked));

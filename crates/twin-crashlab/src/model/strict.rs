@@ -1,12 +1,12 @@
 //! The volume itself: what its layout promises, on a disk that may lose any write which it has not flushed.
 //!
 //! Contract: the parts are the writes of the device, each of which survives, is missing or is torn between sectors until a
-//! flush that was asked for later has ended. Nothing orders them. What was there of the files is found by recovering the
+//! flush that began later has ended. Nothing orders them. What was there of the files is found by recovering the
 //! volume with the code that mounts it (see [`strict`](crate::strict)).
 
 use super::{Model, Parts, Sort};
 use crate::history::{History, What};
-use crate::strict::DEVICE;
+use crate::tree::DEVICE;
 
 pub(super) const STRICT: Model = Model {
     name: "strict",

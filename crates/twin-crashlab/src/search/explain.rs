@@ -12,11 +12,11 @@ use super::{Failure, Outcome, Search, Trial};
 use crate::history::{Event, What};
 use crate::model::{PartId, Sort};
 use crate::state::State;
-use crate::strict::DEVICE;
+use crate::tree::DEVICE;
 
 /// Classes beyond these are not looked for.
 const MOST_CLASSES: usize = 12;
-/// So many single parts are tried before sets of them.
+/// The number of single parts that are tried before sets of them.
 const SINGLES: usize = 24;
 
 /// What became of an event.

@@ -19,8 +19,8 @@ use std::time::Duration;
 
 use twin_crashlab::keep;
 use twin_crashlab::model::Model;
-use twin_crashlab::report::{Counts, Second, Told, Verdict};
-use twin_crashlab::strict::DEVICE;
+use twin_crashlab::report::{Counts, Facts, Second, Verdict};
+use twin_crashlab::tree::DEVICE;
 use twin_crashlab::{Budget, Class, Findings, History, Outcome, Search, Space, State, Tree, Trial};
 use twin_fs::LayoutKind;
 use twin_host::apart::{mount_memory, own_mounts};
@@ -37,7 +37,7 @@ pub use run::{ACK_FILE, DIR};
 /// The most checks that are made to shrink what failed.
 const SHRINKING: u64 = 300;
 
-/// What the lab is asked.
+/// A program, its check, and how far the lab goes.
 pub struct LabRequest {
     /// The layout of the volume.
     pub layout: &'static dyn LayoutKind,
@@ -148,23 +148,8 @@ pub fn lab(
     };
     let command: Vec<_> = request.command.iter().map(|word| word.to_string_lossy()).collect();
     let command = command.join(" ");
-    let words: Vec<_> =
-        request.command.iter().map(|word| quoted(&word.to_string_lossy())).collect();
-    let words = words.join(" ");
-    let repeat = |class: &Class| {
-        let (again, check) = (&request.again, quoted(&request.check));
-        let state = class.state_name();
-        match request.keep.as_ref().or(request.from.as_ref()) {
-            Some(kept) => {
-                format!(
-                    "{again} --from {} --state {state} --check {check}",
-                    quoted(&kept.display().to_string())
-                )
-            }
-            None => format!("{again} --state {state} --check {check} -- {words}"),
-        }
-    };
-    let told = Told {
+    let repeat = |class: &Class| request.repeat(class);
+    let facts = Facts {
         verdict,
         why,
         like: request.like.name,
@@ -181,7 +166,26 @@ pub fn lab(
         second: found.second,
         notes: &found.notes,
     };
-    Ok(Answer { verdict, report: told.report() })
+    Ok(Answer { verdict, report: facts.report() })
+}
+
+impl LabRequest {
+    /// The command that repeats the state of a class.
+    fn repeat(&self, class: &Class) -> String {
+        let (again, check, state) = (&self.again, quoted(&self.check), class.state_name());
+        let words = self.command.iter().map(|word| quoted(&word.to_string_lossy()));
+        let what = match self.keep.as_ref().or(self.from.as_ref()) {
+            Some(kept) => format!(
+                "--from {} --state {state} --check {check}",
+                quoted(&kept.display().to_string())
+            ),
+            None => {
+                let words: Vec<String> = words.collect();
+                format!("--state {state} --check {check} -- {}", words.join(" "))
+            }
+        };
+        format!("{again} {what}")
+    }
 }
 
 /// A word as a shell takes it.
@@ -386,7 +390,7 @@ impl Lab<'_> {
                 }
                 let Some(trial) = locked().next_trial() else { break };
                 let outcome = place.check(&trial, check)?;
-                locked().told(trial, outcome);
+                locked().judge(trial, outcome);
             }
             Ok(())
         };

@@ -19,7 +19,7 @@ use twin_crashlab::{Outcome, Tree, Trial};
 use twin_fs::{LayoutConfig, mode};
 use twin_host::apart::{Ended, Program};
 
-/// The end of a check's output is kept, so many bytes.
+/// Bytes of the end of a check's output that are kept.
 const SAID: usize = 2000;
 
 /// See the module.

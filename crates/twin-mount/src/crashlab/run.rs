@@ -107,22 +107,22 @@ async fn programs(
         let words = ["sh", "-c", setup].map(OsString::from);
         program(host, request, &words, "the setup").await?;
     }
-    settled(recorded, request).await?;
+    synced(recorded, request).await?;
     recorded.cut();
     program(host, request, request.command, "the command").await?;
     recorded.exited();
     // What comes last is the whole run on the device.
-    settled(recorded, request).await?;
+    synced(recorded, request).await?;
     let command = recorded.cut();
     let Some(probe) = request.probe else { return Ok(Run { command, probe: None }) };
     program(host, request, probe, "the probe").await?;
     recorded.exited();
-    settled(recorded, request).await?;
+    synced(recorded, request).await?;
     Ok(Run { command, probe: Some(recorded.cut()) })
 }
 
 /// Has the device of a history hold all that was done.
-async fn settled(recorded: &Recorded<Volume>, request: &RunRequest<'_>) -> Result<(), String> {
+async fn synced(recorded: &Recorded<Volume>, request: &RunRequest<'_>) -> Result<(), String> {
     if !request.of_device {
         return Ok(());
     }

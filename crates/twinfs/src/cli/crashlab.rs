@@ -37,16 +37,16 @@ pub(crate) struct Crashlab {
     /// The seed of the states that are chosen at random.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
-    /// Try at most so many states of different content.
+    /// The most states of different content that are tried.
     #[arg(long, value_name = "N", default_value_t = 2000)]
     pub(crate) states: u64,
-    /// Try states for at most so many seconds.
+    /// How long states are tried, in seconds.
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0)]
     pub(crate) time: f64,
-    /// A check that takes longer than so many seconds has failed.
+    /// How long a check may take, in seconds; one that takes longer has failed.
     #[arg(long, value_name = "SECONDS", default_value_t = 20.0)]
     pub(crate) check_time: f64,
-    /// Run so many checks at a time. Default: one on each processor.
+    /// The number of checks at a time. Default: one on each processor.
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<usize>,
     /// A command of the shell that runs before COMMAND; what it does is certain.
