@@ -376,6 +376,28 @@ fn lines(search: &Search, moment: usize, absent: &BTreeSet<PartId>) -> Vec<Line>
         .collect()
 }
 
+/// What is missing, in words. Where something before the end of what is there is missing, that is what matters, and all
+/// that comes later is one thing.
+fn missing(search: &Search, state: &State, absent: &BTreeSet<PartId>) -> Vec<String> {
+    let last = (0..state.upto).rev().find(|part| !absent.contains(part));
+    let inner = |part: &&PartId| last.is_some_and(|last| **part < last);
+    let is_torn = state.torn.is_some();
+    let before: Vec<&PartId> = absent.iter().filter(inner).collect();
+    let tail = absent.len() - before.len();
+    let named: Vec<&PartId> =
+        if before.is_empty() || is_torn { absent.iter().collect() } else { before };
+    let has_tail = tail > 0 && named.len() < absent.len();
+    let mut words: Vec<String> =
+        named.into_iter().map(|&part| missing_words(search, state, part)).collect();
+    words.dedup();
+    if let (Some(last), true) = (last, has_tail) {
+        let space = search.space();
+        let event = &space.history.events[space.parts[last as usize].event];
+        words.push(format!("all that came after `{}`", event.words()));
+    }
+    words
+}
+
 fn class(
     search: &Search,
     state: &State,
@@ -388,9 +410,7 @@ fn class(
         Outcome::Failed { how, said } => (how, said),
         Outcome::Passed => (String::new(), String::new()),
     };
-    let mut missing: Vec<String> =
-        absent.iter().map(|&part| missing_words(search, state, part)).collect();
-    missing.dedup();
+    let missing = missing(search, state, absent);
     Class {
         state: state.clone(),
         after: None,
