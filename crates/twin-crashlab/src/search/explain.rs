@@ -302,7 +302,8 @@ fn why(search: &Search, state: &State, moment: usize, absent: &BTreeSet<PartId>)
         );
     }
     // What is there although it came later.
-    let later = (first + 1..state.upto).find(|part| !absent.contains(part));
+    let is_later = |other: &PartId| space.parts[*other as usize].event > part.event;
+    let later = (first + 1..state.upto).find(|other| is_later(other) && !absent.contains(other));
     match later.map(|part| &space.history.events[space.parts[part as usize].event]) {
         Some(later) => {
             format!("no fsync of {what} between `{}` and `{}`", event.words(), later.words())

@@ -19,8 +19,8 @@ use twin_crashlab::{Outcome, Tree, Trial};
 use twin_fs::{LayoutConfig, mode};
 use twin_host::apart::{Ended, Program};
 
-/// Bytes of the end of a check's output that are kept.
-const SAID: usize = 2000;
+/// Bytes of the beginning of a check's output that are kept, and as many of its end.
+const SAID: usize = 1000;
 
 /// See the module.
 pub(super) struct Place {
@@ -111,14 +111,22 @@ impl Place {
         if ended.is_success() {
             return Ok(Outcome::Passed);
         }
-        let said = fs::read(&self.output).unwrap_or_default();
-        let said = String::from_utf8_lossy(&said[said.len().saturating_sub(SAID)..]).into_owned();
+        let said = ends(&fs::read(&self.output).unwrap_or_default());
         let how = match ended {
             Ended::Late => format!("it did not end within {} s", self.limit.as_secs_f64()),
             ended => ended.words(),
         };
         Ok(Outcome::Failed { how, said })
     }
+}
+
+/// The beginning and the end of an output.
+fn ends(output: &[u8]) -> String {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    if output.len() <= 2 * SAID {
+        return text(output);
+    }
+    format!("{}\n...\n{}", text(&output[..SAID]), text(&output[output.len() - SAID..]))
 }
 
 /// Removes all that is in a directory.
