@@ -343,6 +343,11 @@ impl Search {
         self.failures.push(Failure { state: trial.state, moment: trial.moment, outcome });
     }
 
+    /// The number of states that were tried so far.
+    pub fn tried(&self) -> u64 {
+        self.findings.tried
+    }
+
     /// At most `most` of the states that passed, from all over the search.
     pub fn passed(&self, most: usize) -> Vec<State> {
         let step = self.passed.len().div_ceil(most.max(1)).max(1);

@@ -14,7 +14,7 @@ mod second;
 use std::cell::RefCell;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use twin_crashlab::keep;
@@ -67,6 +67,8 @@ pub struct LabRequest {
     pub twice: bool,
     /// How many checks go on at a time.
     pub at_a_time: usize,
+    /// Called with the number of states that were tried, and the most that are.
+    pub progress: Arc<dyn Fn(u64, u64) + Send + Sync>,
     /// The command line of this command up to its check, to repeat a state.
     pub again: String,
 }
@@ -381,7 +383,7 @@ impl Lab<'_> {
         let clock = real_clock();
         let shared = Mutex::new(search);
         let locked = || shared.lock().unwrap_or_else(PoisonError::into_inner);
-        let (interrupts, check, places) = (self.interrupts, &self.request.check, &self.places);
+        let (interrupts, request, places) = (self.interrupts, self.request, &self.places);
         let work = |place: &Place| -> Result<(), String> {
             while interrupts.check().is_ok() {
                 if clock() > seconds {
@@ -389,8 +391,10 @@ impl Lab<'_> {
                     break;
                 }
                 let Some(trial) = locked().next_trial() else { break };
-                let outcome = place.check(&trial, check)?;
-                locked().judge(trial, outcome);
+                let outcome = place.check(&trial, &request.check)?;
+                let mut search = locked();
+                search.judge(trial, outcome);
+                (request.progress)(search.tried(), request.budget.states);
             }
             Ok(())
         };

@@ -2,8 +2,10 @@
 
 use std::cell::RefCell;
 use std::process::ExitCode;
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use twin_cli::progress::Progress;
 use twin_cli::{Failure, Outcome, Printer, usage};
 use twin_crashlab::report::Verdict;
 use twin_crashlab::{Budget, State, model};
@@ -14,7 +16,8 @@ use twin_mount::crashlab::{LabRequest, acknowledge, lab, probe};
 use crate::cli::{Ack, Crashlab};
 
 pub(crate) fn run(args: &Crashlab) -> Outcome {
-    let request = request(args)?;
+    let bar: Arc<OnceLock<Progress>> = Arc::default();
+    let request = request(args, Arc::clone(&bar))?;
     // The lab begins with what must come before any thread, so it begins to listen by itself.
     let mut printer = Printer::of(&args.output, &Interrupts::default())?;
     let heard = RefCell::new(Interrupts::default());
@@ -24,6 +27,9 @@ pub(crate) fn run(args: &Crashlab) -> Outcome {
         Ok(interrupts)
     };
     let answer = lab(&request, listen);
+    if let Some(bar) = bar.get() {
+        bar.finish();
+    }
     if let Some(status) = heard.borrow().status() {
         return Err(Failure { why: "interrupted".into(), status });
     }
@@ -40,7 +46,7 @@ pub(crate) fn run(args: &Crashlab) -> Outcome {
     }
 }
 
-fn request(args: &Crashlab) -> Result<LabRequest, Failure> {
+fn request(args: &Crashlab, bar: Arc<OnceLock<Progress>>) -> Result<LabRequest, Failure> {
     let state = args.state.as_deref().map(state_of).transpose();
     let state = state.map_err(|why| usage(format!("--state: {why}")))?;
     let seconds = |name: &str, value: f64| match value.is_finite() && value > 0.0 {
@@ -71,6 +77,10 @@ fn request(args: &Crashlab) -> Result<LabRequest, Failure> {
         state,
         twice: args.depth > 1,
         at_a_time: args.jobs.unwrap_or(cores),
+        // A bar has a thread, so it begins with the first state.
+        progress: Arc::new(move |done, all| {
+            bar.get_or_init(|| Progress::of("states tried", all)).set(done, all);
+        }),
         again,
     })
 }
