@@ -7,13 +7,14 @@
 //! Main types: [`content::Content`] (what a file or device holds), [`opening::OpenOptions`] (how a volume is
 //! opened on a host of its own), [`mount::MountRequest`] and [`nfs::ServeRequest`] (what a daemon serves),
 //! [`answers::Answers`] (what a mount tells of itself over its channel) and [`client::MountClient`] (who asks),
-//! [`observers::Observers`] (who observes a mount).
+//! [`observers::Observers`] (who observes a mount), [`crashlab::LabRequest`] (whether a program survives power failures).
 //!
 //! Start at [`mount::serve_volume`].
 
 pub mod answers;
 pub mod client;
 pub mod content;
+pub mod crashlab;
 pub mod git;
 pub mod image;
 pub mod image_volume;

@@ -16,6 +16,7 @@ mod age;
 mod arena;
 mod cache;
 mod convert;
+mod crashlab;
 mod experiment;
 mod frontier;
 mod gather;
@@ -32,6 +33,7 @@ pub(crate) use age::{Age, Forecast, Fork, Layout, Places, Snapshot, Start};
 pub(crate) use arena::Arena;
 pub(crate) use cache::{Cache, ObjectRules};
 pub(crate) use convert::Convert;
+pub(crate) use crashlab::{Ack, Crashlab};
 pub(crate) use experiment::{Diff, Merge, RunExperiment};
 pub(crate) use frontier::Frontier;
 pub(crate) use gather::Gather;
@@ -70,6 +72,8 @@ pub(crate) enum Command {
     Mount(Mount),
     Umount(Umount),
     Serve(Serve),
+    Crashlab(Box<Crashlab>),
+    Ack(Ack),
     Check(Check),
     Clean(Clean),
     Dump(Dump),

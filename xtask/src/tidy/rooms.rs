@@ -25,6 +25,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "twin-bench",
             "twin-ageing",
             "twin-gather",
+            "twin-crashlab",
         ],
     ),
     ("lab", &["twin-lab"]),

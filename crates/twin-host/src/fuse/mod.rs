@@ -50,7 +50,7 @@ pub use deputy::Deputy;
 pub use errno::{errno, from_errno};
 pub use mount::{Mount, MountError, MountOptions};
 pub use options::SessionOptions;
-pub use serve::serve;
+pub use serve::{serve, serve_while};
 pub use session::{End, Session, SessionStats};
 pub use single::{answer, requests};
 pub(crate) use sync_all::FUSE_TYPE;

@@ -70,6 +70,41 @@ pub async fn serve<F: FileSystem>(
     }
 }
 
+/// Serves a mount while `work` is under way, then unmounts it, and returns what the work came to. Who still uses the
+/// mount then has `grace_ns` to end.
+///
+/// # Errors
+/// If `/dev/fuse` cannot be read, or somebody else unmounted it before the work had ended.
+pub async fn serve_while<F: FileSystem, T>(
+    host: &Host,
+    mut mount: Mount,
+    session: &Session<F>,
+    grace_ns: Nanos,
+    work: impl Future<Output = T>,
+) -> io::Result<T> {
+    session.placed(&mount)?;
+    let mut stop = Stop { deputy: mount.deputy().clone(), grace_ns, stopping: None };
+    let mut run = pin!(session.run());
+    let mut work = pin!(work);
+    let mut done = None;
+    let end = poll_fn(|cx| {
+        if done.is_none()
+            && let Poll::Ready(value) = work.as_mut().poll(cx)
+        {
+            done = Some(value);
+            stop.begin(host);
+        }
+        if stop.poll(cx).is_ready() {
+            session.abandon();
+        }
+        run.as_mut().poll(cx)
+    });
+    let end = end.await;
+    mount.gone = matches!(end, Ok(End::Unmounted));
+    end?;
+    done.ok_or_else(|| io::Error::other("it was unmounted while it was in use"))
+}
+
 /// Makes the first calls into a mount. Failures are ignored, because only speed depends on it.
 async fn prime(host: &Host, deputy: &Deputy, wanted: bool) {
     if !wanted {

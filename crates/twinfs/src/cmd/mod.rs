@@ -11,6 +11,7 @@ mod check;
 mod clean;
 mod compare;
 mod convert;
+mod crashlab;
 mod dump;
 mod experiment;
 mod forecast;
@@ -55,10 +56,10 @@ use twin_lab::Steps;
 use crate::cli::Command;
 
 /// True if a command ends an interrupt in its own way: what is mounted is unmounted in order, and a
-/// program that takes over listens for itself.
+/// program that takes over listens for itself, as does one that must do something before there is a thread.
 pub(crate) fn serves(command: &Command) -> bool {
-    use Command::{Mount, Record, Reproduce, Serve};
-    matches!(command, Mount(_) | Record(_) | Serve(_) | Reproduce(_))
+    use Command::{Crashlab, Mount, Record, Reproduce, Serve};
+    matches!(command, Crashlab(_) | Mount(_) | Record(_) | Serve(_) | Reproduce(_))
 }
 
 /// Steps of runs that are shown on a bar; an interrupted call of a command ends its runs with them.
@@ -77,6 +78,8 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Mount(args) => mount::run(args),
         Command::Umount(args) => umount::run(&args),
         Command::Serve(args) => serve::run(args),
+        Command::Crashlab(args) => crashlab::run(&args),
+        Command::Ack(args) => crashlab::run_ack(&args),
         Command::Check(args) => check::run(&args, interrupts),
         Command::Clean(args) => clean::run(&args, interrupts),
         Command::Dump(args) => dump::run(&args, interrupts),
