@@ -11,7 +11,7 @@ use twin_model::{ModelFs, Mounted, Settings};
 use twin_rt::{ClockOnly, Rt};
 
 #[test]
-fn operations_stand_in_their_order_with_acknowledgements_before_what_was_asked_for_later() {
+fn operations_stand_in_their_order_with_acknowledgements_before_what_began_later() {
     let rt = Rt::new(ClockOnly::default(), 1);
     let model = ModelFs::new(Settings::default(), rt.now());
     let said: Rc<RefCell<Vec<String>>> = Rc::default();

@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 use std::process::ExitCode;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use twin_cli::progress::Progress;
@@ -15,8 +15,11 @@ use twin_mount::crashlab::{LabRequest, acknowledge, lab, probe};
 
 use crate::cli::{Ack, Crashlab};
 
+/// How far the lab is, once it tries states.
+type Bar = Arc<Mutex<Option<Progress>>>;
+
 pub(crate) fn run(args: &Crashlab) -> Outcome {
-    let bar: Arc<OnceLock<Progress>> = Arc::default();
+    let bar: Bar = Arc::default();
     let request = request(args, Arc::clone(&bar))?;
     // The lab begins with what must come before any thread, so it begins to listen by itself.
     let mut printer = Printer::of(&args.output, &Interrupts::default())?;
@@ -27,7 +30,7 @@ pub(crate) fn run(args: &Crashlab) -> Outcome {
         Ok(interrupts)
     };
     let answer = lab(&request, listen);
-    if let Some(bar) = bar.get() {
+    if let Some(bar) = &*bar.lock().unwrap_or_else(PoisonError::into_inner) {
         bar.finish();
     }
     if let Some(status) = heard.borrow().status() {
@@ -46,7 +49,7 @@ pub(crate) fn run(args: &Crashlab) -> Outcome {
     }
 }
 
-fn request(args: &Crashlab, bar: Arc<OnceLock<Progress>>) -> Result<LabRequest, Failure> {
+fn request(args: &Crashlab, bar: Bar) -> Result<LabRequest, Failure> {
     let state = args.state.as_deref().map(state_of).transpose();
     let state = state.map_err(|why| usage(format!("--state: {why}")))?;
     let seconds = |name: &str, value: f64| match value.is_finite() && value > 0.0 {
@@ -79,7 +82,8 @@ fn request(args: &Crashlab, bar: Arc<OnceLock<Progress>>) -> Result<LabRequest, 
         at_a_time: args.jobs.unwrap_or(cores),
         // A bar has a thread, so it begins with the first state.
         progress: Arc::new(move |done, all| {
-            bar.get_or_init(|| Progress::of("states tried", all)).set(done, all);
+            let mut bar = bar.lock().unwrap_or_else(PoisonError::into_inner);
+            bar.get_or_insert_with(|| Progress::of("states tried", all)).set(done, all);
         }),
         again,
     })
