@@ -23,7 +23,7 @@ use crate::cli::Arena;
 use crate::measuring::runner;
 
 /// The seed of a mount's workload: none that a search has seen.
-const MOUNT_SEED: u64 = 0x6d6f_756e_74;
+const MOUNT_SEED: u64 = 0x006d_6f75_6e74;
 
 pub(crate) fn run(args: &Arena, interrupts: &Interrupts) -> Outcome {
     if args.list {
