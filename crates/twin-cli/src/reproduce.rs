@@ -49,6 +49,15 @@ pub struct Reproduce {
     /// none does. As JSON it is one object, with the tallies. Takes some minutes.
     #[arg(long, conflicts_with_all = ["html", "without", "sensitivity", "cross_validate"])]
     pub wrong: bool,
+    /// Print the counted checks that do not hold as a table in Markdown, with the cause of each: that of
+    /// docs/reproduction.md.
+    #[arg(long, conflicts_with_all = ["cells", "html", "wrong", "choices", "sensitivity", "cross_validate", "explain"])]
+    pub failures: bool,
+    /// Explain one check: how far it is from its limit, the times of the runs behind it, and which declared choices
+    /// turn it. CHECK is a claim and a number, as small-create:1, or words that only one check has.
+    #[arg(long, value_name = "CHECK",
+          conflicts_with_all = ["cells", "html", "without", "wrong", "choices", "sensitivity", "cross_validate", "quick"])]
+    pub explain: Option<String>,
     /// Leave out the claims that take long: studies of servers and of aged volumes, and TPC-B with the cleaner.
     /// The verdict names them.
     #[arg(long, conflicts_with_all = ["claims", "wrong", "choices", "without"])]

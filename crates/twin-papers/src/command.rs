@@ -14,6 +14,7 @@ use twin_report::{Part, Report};
 use twin_settings::SettingsError;
 
 use crate::choices::{self, Choice, Fitted};
+use crate::explain;
 use crate::fit::{self, Half};
 use crate::wrong::Found;
 use crate::{self as reproduce, Claim, Judged, Need, Paper, Results, Variation, clc, worth, wrong};
@@ -47,12 +48,7 @@ pub fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     }
     let without = args.without.as_deref().map(choice).transpose()?;
     let variation = without.map_or(&Variation::NONE, |choice| &choice.without);
-    let mut claims = chosen(all, &args.claims, without.map(|choice| choice.papers))?;
-    claims.retain(|claim| !args.quick || !takes_long(claim));
-    if args.cells && claims.iter().any(|claim| claim.id != TABLE) {
-        return Err(usage(format!("--cells is for one claim: twinfs reproduce {TABLE} --cells")));
-    }
-    has_form(args).map_err(usage)?;
+    let claims = claims_of(all, args, without)?;
     // What cannot be read is said before minutes of work.
     let measured = args.measured.as_deref().map(measured).transpose()?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -63,6 +59,9 @@ pub fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     let Some((mut printer, judged, results)) = base.run(args, interrupts)? else {
         return Ok(ExitCode::FAILURE);
     };
+    if let Some(text) = &args.explain {
+        return explained((&claims, text), &results, threads, (&bar, printer));
+    }
     let sensitivity = match args.sensitivity {
         true => Some(choices::sensitivity(threads, &told).map_err(|e| e.to_string())?),
         false => None,
@@ -103,6 +102,38 @@ pub fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     }
     let missed = found.iter().flatten().any(|found| found.missed().next().is_some());
     Ok(if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Prints what is behind one check.
+fn explained(
+    (claims, text): (&[&'static Claim], &str),
+    results: &Results,
+    threads: usize,
+    (bar, mut printer): (&Progress, Printer),
+) -> Outcome {
+    let which = explain::find(claims, results, text).map_err(usage)?;
+    let report = explain::explain(which, results, threads, &bar.told());
+    bar.finish();
+    printer.print(&report)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The claims that the arguments name, if the arguments fit together.
+fn claims_of(
+    all: &'static [Claim],
+    args: &Reproduce,
+    without: Option<&Choice>,
+) -> Result<Vec<&'static Claim>, Failure> {
+    let mut claims = chosen(all, &args.claims, without.map(|choice| choice.papers))?;
+    claims.retain(|claim| !args.quick || !takes_long(claim));
+    if args.cells && claims.iter().any(|claim| claim.id != TABLE) {
+        return Err(usage(format!("--cells is for one claim: twinfs reproduce {TABLE} --cells")));
+    }
+    has_form(args).map_err(usage)?;
+    match &args.explain {
+        Some(text) => explain::narrowed(claims, text).map_err(usage),
+        None => Ok(claims),
+    }
 }
 
 /// The runs of claims, which an interrupt ends with what there is.
@@ -208,7 +239,11 @@ fn report(
             report
         }
         (None, false) => {
-            let mut report = answer(judged, reproduce::text(judged));
+            let lines = match args.failures {
+                true => reproduce::failures(judged),
+                false => reproduce::text(judged),
+            };
+            let mut report = answer(judged, lines);
             report.add_rows(reproduce::rows(judged));
             report.set_json(object);
             report

@@ -78,6 +78,26 @@ pub fn json(judged: &[Judged]) -> serde_json::Value {
     serde_json::json!({ "tallies": tallies })
 }
 
+/// Every counted check that does not hold, as the table of docs/reproduction.md.
+pub fn failures(judged: &[Judged]) -> String {
+    let mut out = String::from(
+        "| paper, section | statement | paper's | ours | cause |\n|---|---|---|---|---|\n",
+    );
+    for Judged { claim, checks } in judged {
+        for check in checks.iter().filter(|check| check.kind.counts() && !check.holds()) {
+            let tolerance = match check.paper.tolerance() {
+                bound if bound.is_empty() => bound,
+                tolerance => format!(" ({tolerance})"),
+            };
+            let (source, what, ours) = (claim.source, &check.what, check.ours_in_words());
+            let cause = check.reason.unwrap_or("open");
+            out +=
+                &format!("| {source} | {what} | {}{tolerance} | {ours} | {cause} |\n", check.paper);
+        }
+    }
+    out
+}
+
 /// The checks, a row each.
 pub fn rows(judged: &[Judged]) -> Vec<serde_json::Value> {
     let checks = judged.iter().flat_map(|Judged { claim, checks }| {
@@ -98,4 +118,26 @@ pub fn rows(judged: &[Judged]) -> Vec<serde_json::Value> {
         })
     });
     checks.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::{Check, Expect};
+    use crate::claims::claims;
+
+    #[test]
+    fn the_table_of_failures_has_what_counts_and_does_not_hold_with_its_cause() {
+        let checks = vec![
+            Check::paper("a", Expect::Ratio(10.0), 15.0).because("it rained"),
+            Check::order("b", Expect::AtMost(1.0), 1.5),
+            Check::order("c", Expect::AtMost(1.0), 0.5),
+            Check::own("d", Expect::AtMost(1.0), 1.5),
+        ];
+        let table = failures(&[Judged { claim: &claims()[0], checks }]);
+        let lines: Vec<&str> = table.lines().skip(2).collect();
+        assert_eq!(lines.len(), 2, "{table}");
+        assert_eq!(lines[0], "| LvC 2, fig. 1 | a | 10 (within 20%) | 15 | it rained |");
+        assert!(lines[1].ends_with("| b | at most 1.00 | 1.50 | open |"), "{table}");
+    }
 }
