@@ -5,9 +5,10 @@
 //! KB in 20 directories. The processor time of compiling is that of a SparcStation II, on which the
 //! whole benchmark took a few minutes, mostly in the compiler: 2 s for each source file and 4 s for
 //! linking (assumed). Another processor takes as much longer or shorter as it is slower or faster
-//! for programs; on a directory of the host computing is left out.
+//! for programs; on a directory of the host computing is left out. The parameter `compile` sets another time for
+//! a source file; linking takes twice as long.
 
-use twin_rt::{Rng, SECS};
+use twin_rt::Rng;
 
 use super::{Act, Benchmark, Content, OpenMode, Script};
 
@@ -16,8 +17,8 @@ const FILES: u64 = 70;
 /// Number of files that are compiled; the others are headers and papers.
 const SOURCES: u64 = 17;
 const HEADERS_PER_SOURCE: u64 = 6;
-const COMPILE_NS: u64 = 2 * SECS;
-const LINK_NS: u64 = 4 * SECS;
+/// Linking in terms of a source file's compilation.
+const LINK_FILES: u64 = 2;
 
 #[derive(Clone, Debug)]
 pub(super) struct Andrew {
@@ -25,19 +26,22 @@ pub(super) struct Andrew {
     /// Number of times that each user runs it.
     pub(super) rounds: u64,
     pub(super) seed: u64,
+    /// The processor time of compiling a source file.
+    pub(super) compile_ns: u64,
     pub(super) label: String,
 }
 
 struct Tree {
     user: u64,
+    compile_ns: u64,
     sizes: Vec<u64>,
 }
 
 impl Tree {
-    fn new(user: u64, seed: u64) -> Tree {
+    fn new(user: u64, seed: u64, compile_ns: u64) -> Tree {
         // All users have the same sources.
         let mut rng = Rng::stream(seed, "andrew");
-        Tree { user, sizes: (0..FILES).map(|_| rng.range(600, 5200)).collect() }
+        Tree { user, compile_ns, sizes: (0..FILES).map(|_| rng.range(600, 5200)).collect() }
     }
 
     fn source(&self, i: u64) -> String {
@@ -104,7 +108,7 @@ impl Tree {
                 let header = SOURCES + (i * 5 + h) % (FILES - SOURCES);
                 acts.extend(self.read(self.file(round, header), header, size(header)));
             }
-            acts.push(Act::Compute { ns: COMPILE_NS });
+            acts.push(Act::Compute { ns: self.compile_ns });
             // The compiler's temporary file, then the object.
             let temporary = format!("u{}-r{round}/tmp{i:02}", self.user);
             acts.extend(self.write(temporary.clone(), i, 3 * size(i)));
@@ -115,7 +119,7 @@ impl Tree {
         for i in 0..SOURCES {
             acts.extend(self.read(self.object(round, i), 100 + i, 2 * size(i)));
         }
-        acts.push(Act::Compute { ns: LINK_NS });
+        acts.push(Act::Compute { ns: LINK_FILES * self.compile_ns });
         let total: u64 = (0..SOURCES).map(|i| 2 * size(i)).sum();
         acts.extend(self.write(format!("u{}-r{round}/program", self.user), 200, total));
         acts.push(end(SOURCES, "files/s"));
@@ -158,7 +162,7 @@ impl Benchmark for Andrew {
 
     fn users(&self) -> Vec<Script> {
         let user = |u| {
-            let acts = Tree::new(u, self.seed).all(self.rounds);
+            let acts = Tree::new(u, self.seed, self.compile_ns).all(self.rounds);
             Box::new(acts.into_iter()) as Script
         };
         (0..self.users).map(user).collect()
@@ -175,7 +179,7 @@ mod tests {
 
     #[test]
     fn everything_that_is_made_is_removed() {
-        let acts = Tree::new(0, 1).all(2);
+        let acts = Tree::new(0, 1, 1000).all(2);
         let count = |pick: fn(&Act) -> bool| acts.iter().filter(|a| pick(a)).count();
         let created = count(|a| matches!(a, Act::Open { how: OpenMode::Create, .. }));
         assert_eq!(created, count(|a| matches!(a, Act::Unlink(_))));

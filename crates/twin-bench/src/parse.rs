@@ -182,12 +182,19 @@ pub(super) static REGISTRY: Registry<Kind> = Registry::new(
                     Param::new("users", "1", Unit::number(1, 1000), "users at a time"),
                     Param::new("rounds", "1", Unit::number(1, COUNT_MAX), "rounds of each user"),
                     Param::new("seed", "1", Unit::number(0, COUNT_MAX), "of the sizes"),
+                    Param::new(
+                        "compile",
+                        "2s",
+                        Unit::SECONDS,
+                        "processor time of compiling a file; linking takes twice as long",
+                    ),
                 ],
                 make: |values, label| {
                     vec![Box::new(Andrew {
                         users: values.number("users"),
                         rounds: values.number("rounds"),
                         seed: values.number("seed"),
+                        compile_ns: values.number("compile"),
                         label,
                     })]
                 },

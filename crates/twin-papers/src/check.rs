@@ -14,7 +14,7 @@ pub enum Kind {
     Own,
     /// A free number was set with this figure in view, so that it holds shows little.
     Fitted,
-    /// It follows from an assumption or from other checks.
+    /// It follows from an assumption or from other checks, or is the same figure as that of another check.
     Forced,
 }
 

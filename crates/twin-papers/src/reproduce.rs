@@ -2,6 +2,7 @@
 
 use twin_bench::BenchFailure;
 
+use crate::check::{Expect, Kind};
 use crate::claim::{Claim, Judged};
 use crate::claims::{cut_and_paste, file_layout, heuristic, real_log};
 use crate::need::Need;
@@ -89,7 +90,29 @@ pub fn reproduce(
 
 /// Judges claims by results.
 pub(crate) fn judge(claims: &[&'static Claim], results: &Results) -> Vec<Judged> {
-    claims.iter().map(|&claim| Judged { claim, checks: (claim.judge)(results) }).collect()
+    let judged = |&claim: &&'static Claim| Judged { claim, checks: (claim.judge)(results) };
+    let mut all: Vec<Judged> = claims.iter().map(judged).collect();
+    count_once(&mut all);
+    all
+}
+
+/// What equals a counted check of the same paper in every bit, and is held against the same, is no further
+/// evidence: two configurations that do the same are one. Whole numbers, such as counts of days and shares of
+/// none or all, may be equal by chance and stay.
+fn count_once(judged: &mut [Judged]) {
+    let mut counted: Vec<(Paper, u64, Expect)> = Vec::new();
+    for Judged { claim, checks } in judged {
+        for check in checks.iter_mut().filter(|check| check.kind.counts()) {
+            if !check.ours.is_finite() || check.ours.fract() == 0.0 {
+                continue;
+            }
+            let one = (claim.paper(), check.ours.to_bits(), check.paper);
+            match counted.contains(&one) {
+                true => check.kind = Kind::Forced,
+                false => counted.push(one),
+            }
+        }
+    }
 }
 
 /// Judges claims on the models with a variation, given their results without it: only what the
@@ -130,4 +153,23 @@ pub(crate) fn judge_varied(
 /// The claims of some papers among these.
 pub(crate) fn of_papers(claims: &[&'static Claim], papers: &[Paper]) -> Vec<&'static Claim> {
     claims.iter().copied().filter(|claim| papers.contains(&claim.paper())).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::Check;
+    use crate::claims::claims;
+
+    #[test]
+    fn the_same_figure_counts_once_in_a_paper() {
+        let claim = claims().iter().find(|claim| claim.id == "small-create").unwrap();
+        let check = |ours, most| Check::order("c", Expect::AtMost(most), ours);
+        let checks = [(0.3, 1.0), (0.3, 1.0), (0.3, 2.0), (5.0, 6.0), (5.0, 6.0), (0.31, 1.0)];
+        let checks = checks.map(|(ours, most)| check(ours, most)).to_vec();
+        let mut judged = [Judged { claim, checks }];
+        count_once(&mut judged);
+        let counts: Vec<bool> = judged[0].checks.iter().map(|check| check.kind.counts()).collect();
+        assert_eq!(counts, [true, false, true, true, true, true]);
+    }
 }
