@@ -171,7 +171,7 @@ fn the_nearest_name_is_suggested_everywhere() {
     let place = Place::new("names");
     assert!(place.run(&["mkfs", "--size", "32M", "lfs.img"]).status.success());
     let lines: &[(&[&str], &str)] = &[
-        (&["chek"], "check"),
+        (&["chekc"], "check"),
         (&["compare", "lsf"], "\"lfs\""),
         (&["compare", "lfs:dsk=hp97560"], "\"disk\""),
         (&["compare", "lfs:disk=hp9756"], "\"hp97560\""),
