@@ -71,7 +71,7 @@ pub(crate) fn run(args: &Compare, interrupts: &Interrupts) -> Outcome {
     let seeds = SeedRuns { workload: &workload, pace, seeds: args.seeds, measure };
     let mut not_run = NotRun::new();
     let job = (seeds, operations);
-    let job = Job { args, job, how: &how };
+    let job = Job { args, job, how: &how, measure };
     let ran = job.run_all(runs, start.as_ref(), &mut not_run, (printer, interrupts))?;
     // What an interrupt has found is printed.
     let Some((ran, fresh, mut printer)) = ran else { return Ok(ExitCode::FAILURE) };
@@ -222,6 +222,8 @@ struct Job<'a> {
     /// With the operations of a run.
     job: (SeedRuns<'a>, u64),
     how: &'a Judgement<'a>,
+    /// The measure of the judgement, which outlives it: an interrupt prints by it.
+    measure: &'static MeasureEntry,
 }
 
 impl Job<'_> {
@@ -264,11 +266,9 @@ impl Job<'_> {
     ) -> impl Fn(&BTreeMap<usize, Simulated>) -> Report + Send + Sync + use<> {
         let (title, shared) = (title(self.args), shared_settings(self.args));
         let why_shared = why_shared(self.args);
-        let Judgement { measure, trust, pauses } = *self.how;
-        let (measure, trust) = (MEASURES.get(measure.name), trust.clone());
+        let (measure, trust, pauses) = (self.measure, self.how.trust.clone(), self.how.pauses);
         let (seeds, details) = (self.job.0.seeds.max(1) as usize, self.args.details);
         move |ended| {
-            let Ok(measure) = measure else { return Report::answer("compare", title.clone()) };
             let how = Judgement { measure, trust: &trust, pauses };
             let of_one = |(at, config): (usize, &Config)| {
                 let runs = (at * seeds..(at + 1) * seeds).map(|run| ended.get(&run));
