@@ -20,6 +20,7 @@ const TESTERS: &[&str] = &[
     "polars",
     "duckdb",
     "distributed",
+    "submitit",
     "nbclient",
     "ipykernel",
     "matplotlib",

@@ -186,7 +186,7 @@ impl Core {
     }
 
     pub(crate) fn observation(&self, op: &Op) -> Option<Observation> {
-        self.observed.begin(op)
+        self.observed.begin(op, &self.rt)
     }
 
     pub(crate) fn note_operation(&self) {

@@ -308,6 +308,77 @@ impl Op {
         }
     }
 
+    /// Its name in the log of events, which is that of the system call that asks for it where there is one.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Op::Lookup { .. } => "lookup",
+            Op::Forget { .. } => "forget",
+            Op::GetAttr { .. } => "getattr",
+            Op::SetAttr { .. } => "setattr",
+            Op::ReadLink { .. } => "readlink",
+            Op::MakeNode { .. } => "mknod",
+            Op::MakeDir { .. } => "mkdir",
+            Op::Symlink { .. } => "symlink",
+            Op::Create { .. } => "create",
+            Op::Unlink { .. } => "unlink",
+            Op::RemoveDir { .. } => "rmdir",
+            Op::Rename { .. } => "rename",
+            Op::Link { .. } => "link",
+            Op::Open { .. } => "open",
+            Op::Release { .. } => "release",
+            Op::Read { .. } => "read",
+            Op::Write { .. } => "write",
+            Op::Append { .. } => "append",
+            Op::WriteBack { .. } => "write-back",
+            Op::Fsync { .. } => "fsync",
+            Op::ReadDir { .. } => "readdir",
+            Op::StatFs => "statfs",
+            Op::Access { .. } => "access",
+            Op::SetXattr { .. } => "setxattr",
+            Op::GetXattr { .. } => "getxattr",
+            Op::ListXattr { .. } => "listxattr",
+            Op::RemoveXattr { .. } => "removexattr",
+            Op::Fallocate { .. } => "fallocate",
+            Op::Seek { .. } => "seek",
+            Op::Sync => "sync",
+        }
+    }
+
+    /// The inode that it is about: the directory, if it is about a name. 0 for the whole volume.
+    pub fn subject(&self) -> Ino {
+        match self {
+            Op::Lookup { dir, .. }
+            | Op::MakeNode { dir, .. }
+            | Op::MakeDir { dir, .. }
+            | Op::Symlink { dir, .. }
+            | Op::Create { dir, .. }
+            | Op::Unlink { dir, .. }
+            | Op::RemoveDir { dir, .. }
+            | Op::Rename { dir, .. }
+            | Op::ReadDir { dir, .. } => *dir,
+            Op::Forget { ino, .. }
+            | Op::GetAttr { ino, .. }
+            | Op::SetAttr { ino, .. }
+            | Op::ReadLink { ino, .. }
+            | Op::Link { ino, .. }
+            | Op::Open { ino, .. }
+            | Op::Release { ino, .. }
+            | Op::Read { ino, .. }
+            | Op::Write { ino, .. }
+            | Op::Append { ino, .. }
+            | Op::WriteBack { ino, .. }
+            | Op::Fsync { ino, .. }
+            | Op::Access { ino, .. }
+            | Op::SetXattr { ino, .. }
+            | Op::GetXattr { ino, .. }
+            | Op::ListXattr { ino, .. }
+            | Op::RemoveXattr { ino, .. }
+            | Op::Fallocate { ino, .. }
+            | Op::Seek { ino, .. } => *ino,
+            Op::StatFs | Op::Sync => 0,
+        }
+    }
+
     /// True if it changes the volume, so that a volume which takes no changes refuses it. References
     /// and opens do not count as changes, nor does making durable what was changed before.
     ///

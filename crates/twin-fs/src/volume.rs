@@ -225,7 +225,7 @@ impl Parts {
         drop(running);
         self.core.note_operation();
         if let Some(observation) = observation {
-            observation.end();
+            observation.end(&self.core.rt, result.is_err());
         }
         self.write_back.wake();
         result

@@ -68,3 +68,21 @@ fn every_category_but_those_of_opening_and_of_mounts_has_something_to_tell() {
         assert!(elsewhere || categories.contains(*name), "{name}");
     }
 }
+
+#[test]
+fn each_operation_of_a_run_has_one_line_that_says_how_long_it_took() {
+    let (figures, lines) = told("ffs:size=80M,cache=4M", "operation", REWRITTEN);
+    // The settings of a run may let operations come before it is measured; none has no line.
+    assert!(lines.len() as u64 >= figures.ops, "{} lines, {} operations", lines.len(), figures.ops);
+    let field = |line: &str, name: &str| -> u64 {
+        let of = |word: &str| word.strip_prefix(name)?.strip_prefix('=')?.parse().ok();
+        line.split(' ').find_map(of).unwrap_or_else(|| panic!("{line}: no {name}"))
+    };
+    let writes: Vec<&String> =
+        lines.iter().filter(|line| line.contains(" operation write ")).collect();
+    // The file is filled before its blocks are overwritten.
+    assert!(writes.len() >= 40_000, "{} writes", writes.len());
+    assert!(writes.iter().all(|line| field(line, "bytes") > 0 && field(line, "ino") > 0));
+    assert!(writes.iter().any(|line| field(line, "took_ns") > 0));
+    assert!(lines.iter().all(|line| field(line, "failed") == 0));
+}

@@ -13,6 +13,8 @@ use crate::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum Category {
+    /// Operations of clients, each when it has ended.
+    Operation,
     /// Operations that wait for room on the volume.
     Admission,
     /// Rounds of the cleaner, and its victims.
@@ -36,6 +38,7 @@ pub enum Category {
 impl Category {
     /// All categories, each with its name and a description in one line.
     pub const ALL: &[(Category, &str, &str)] = &[
+        (Category::Operation, "operation", "operations of clients, each with how long it took"),
         (Category::Admission, "admission", "operations that wait for room"),
         (Category::Cleaner, "cleaner", "rounds of the cleaner of a log, and its victims"),
         (Category::Checkpoint, "checkpoint", "checkpoints of a log and of a journal"),
