@@ -4,20 +4,20 @@
 //! seeds are compared. What only one side has is counted and named, because a change that makes runs disappear
 //! must not look like one that changes nothing.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use twin_lab::{MeasureEntry, median};
 use twin_report::{Report, Table, cells};
 
-use crate::run::MEASURED;
+use crate::store::{Brief, StoreError};
 
 /// The rows of one side.
-pub struct Side<'a> {
+pub struct Side<'a, R> {
     /// Its name for people.
     pub name: &'a str,
-    /// Its rows.
-    pub rows: &'a [Value],
+    /// Its rows, which are gone through once.
+    pub rows: R,
 }
 
 /// What differs.
@@ -33,44 +33,53 @@ pub struct Difference {
 /// A workload and a configuration.
 type Pair = (String, String);
 
-/// The values of a side by seed.
-fn values(side: &Side<'_>, measure: &MeasureEntry) -> Result<BTreeMap<Pair, Vec<f64>>, String> {
-    let mut seen: BTreeMap<(Pair, u64), &Value> = BTreeMap::new();
-    let mut values: BTreeMap<Pair, Vec<f64>> = BTreeMap::new();
-    for row in side.rows {
-        let text = |name: &str| row.get(name).and_then(Value::as_str).map(String::from);
-        let seed = row.get("seed").and_then(Value::as_u64);
-        let (Some(workload), Some(config), Some(seed)) = (text("workload"), text("config"), seed)
+/// The values of a side.
+fn values<R>(
+    name: &str,
+    rows: R,
+    measure: &MeasureEntry,
+) -> Result<BTreeMap<Pair, Vec<f64>>, String>
+where
+    R: Iterator<Item = Result<Brief, StoreError>>,
+{
+    let mut seen: BTreeMap<Pair, (BTreeSet<u64>, Vec<f64>)> = BTreeMap::new();
+    for row in rows {
+        let row = row.map_err(|error| error.to_string())?;
+        let value = row.value(measure);
+        let (Some(workload), Some(config), Some(seed)) = (row.workload, row.config, row.seed)
         else {
-            return Err(format!("{}: a row names no workload, configuration or seed", side.name));
+            return Err(format!("{name}: a row names no workload, configuration or seed"));
         };
         let pair = (workload, config);
-        if seen.insert((pair.clone(), seed), row).is_some() {
+        let (seeds, values) = seen.entry(pair.clone()).or_default();
+        if !seeds.insert(seed) {
             let (workload, config) = pair;
             return Err(format!(
-                "{} holds several results of {config} under {workload} with seed {seed}, of several \
+                "{name} holds several results of {config} under {workload} with seed {seed}, of several \
                  programs or versions of the workload: compare stores that hold one each (`twinfs run \
-                 --store DIR`)",
-                side.name
+                 --store DIR`)"
             ));
         }
-        let value = row.get(MEASURED).and_then(|all| all.get(measure.name)).and_then(Value::as_f64);
-        values.entry(pair).or_default().extend(value);
+        values.extend(value);
     }
-    Ok(values)
+    Ok(seen.into_iter().map(|(pair, (_, values))| (pair, values)).collect())
 }
 
 /// Compares the second side with the first by a measure. `threshold` is a share, such as 0.02.
 ///
 /// # Errors
 /// If a side cannot be understood, or holds two results of one run.
-pub fn difference(
-    first: &Side<'_>,
-    second: &Side<'_>,
+pub fn difference<R>(
+    first: Side<'_, R>,
+    second: Side<'_, R>,
     measure: &MeasureEntry,
     threshold: f64,
-) -> Result<Difference, String> {
-    let (before, after) = (values(first, measure)?, values(second, measure)?);
+) -> Result<Difference, String>
+where
+    R: Iterator<Item = Result<Brief, StoreError>>,
+{
+    let before = values(first.name, first.rows, measure)?;
+    let after = values(second.name, second.rows, measure)?;
     let mut pairs = Vec::new();
     let mut lost = Vec::new();
     for (pair, old) in &before {
@@ -137,16 +146,24 @@ fn said(pairs: &str, lost: &[&Pair], new: usize, second: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::Value;
     use twin_lab::MEASURES;
     use twin_report::Form;
 
     fn row(config: &str, seed: u64, finish: Option<f64>) -> Value {
-        json!({ "workload": "mail", "config": config, "seed": seed, "measured": { "finish": finish } })
+        json!({
+            "key": "", "workload": "mail", "config": config, "seed": seed,
+            "measured": { "finish": finish }, "failed": 0,
+        })
     }
 
     fn compared(first: &[Value], second: &[Value]) -> Result<Difference, String> {
-        let side = |name, rows| Side { name, rows };
-        difference(&side("old", first), &side("new", second), MEASURES.first(), 0.02)
+        let side = |name, rows: &[Value]| {
+            let rows: Vec<Value> = rows.to_vec();
+            let rows = rows.into_iter().map(|row| Ok(serde_json::from_value(row).unwrap()));
+            Side { name, rows }
+        };
+        difference(side("old", first), side("new", second), MEASURES.first(), 0.02)
     }
 
     #[test]

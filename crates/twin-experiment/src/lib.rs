@@ -21,6 +21,6 @@ pub use diff::{Difference, Side, difference};
 pub use experiment::{Experiment, Point};
 pub use key::{Content, Key};
 pub use plan::{Job, Plan, Prepared, Shard};
-pub use results::{listing, results};
+pub use results::{State, listing, results, states};
 pub use run::{Ended, execute};
-pub use store::{Merged, Store, StoreError, merge};
+pub use store::{Brief, Merged, Store, StoreError, merge};

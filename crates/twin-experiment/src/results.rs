@@ -2,18 +2,23 @@
 //!
 //! Contract: the report is made from the plan and its rows alone, in the order of the plan, so it is the same
 //! however and wherever the rows were made. Configurations are judged by medians over their seeds. One with a run
-//! that is missing or failed is not judged, and the verdict says how many those are.
+//! that is missing or failed is not judged, and the verdict says how many those are. Of each row a [`State`] is held;
+//! forms for programs read the rows from the store when they are written.
 
-use serde_json::Value;
+use std::sync::Arc;
+
+use serde_json::{Value, json};
 use twin_lab::{MeasureEntry, NOISE, Trust, labels, median};
 use twin_report::draw::{self, Bar, Chart, Group, Line, Span, nth};
+use twin_report::rows::Source;
 use twin_report::table::Cell;
 use twin_report::{Report, Table};
 use twin_settings::value::bytes;
 
 use crate::experiment::Point;
 use crate::plan::{Job, Plan, Shard};
-use crate::run::{ERROR, MEASURED, named};
+use crate::run::{ERROR, named};
+use crate::store::{Store, StoreError};
 
 /// The most lines of a chart that can be told apart.
 const MOST_LINES: usize = 12;
@@ -33,37 +38,92 @@ impl Judged<'_> {
     }
 }
 
-/// What all rows show. A row stands at the number of its job; those of jobs that have not run are `None`.
-pub fn results(plan: &Plan, rows: &[Option<Value>]) -> Report {
-    let measure = plan.measure;
-    let texts: Vec<&str> = plan.experiment.configs.iter().map(|c| c.text.as_str()).collect();
-    let labels = labels(&texts);
-    let judged = judged(plan, rows, &labels);
-    let mut report = Report::answer("run", &plan.experiment.title);
-    let by = format!("Measure: {}, {}.", measure.name, measure.about);
-    report.set_verdict(verdict(plan, &judged, rows), by);
-    report.on_page(charts(plan, &judged));
-    report.add(table(plan, &judged, rows));
-    report.add_rows(
-        plan.jobs.iter().filter_map(|job| Some(own_row(plan, job, rows[job.number].as_ref()?))),
-    );
+/// What is known of a job.
+#[derive(Clone, Debug, PartialEq)]
+pub enum State {
+    /// It has not run.
+    Missing,
+    /// Why it has no figures that can be judged.
+    Failed(Box<str>),
+    /// The value of the measure; none if the run had no such operation.
+    Done(Option<f64>),
+}
+
+/// The states of all jobs, at their numbers.
+///
+/// # Errors
+/// If the store cannot be read.
+pub fn states(plan: &Plan, store: &Store) -> Result<Vec<State>, StoreError> {
+    let state = |job: &Job| {
+        let Some(brief) = store.brief(&job.key)? else { return Ok(State::Missing) };
+        let done = || State::Done(brief.value(plan.measure));
+        Ok(brief.failure().map_or_else(done, |why| State::Failed(why.into())))
+    };
+    plan.jobs.iter().map(state).collect()
+}
+
+/// What all jobs show. `states` are those of [`states`].
+pub fn results(plan: &Arc<Plan>, store: &Arc<Store>, states: Vec<State>) -> Report {
+    let mut report = shown(plan, &states);
+    let (plan, store) = (Arc::clone(plan), Arc::clone(store));
+    report.draw_rows(Arc::new(Rows { plan, store, states }));
     report
 }
 
+fn shown(plan: &Plan, states: &[State]) -> Report {
+    let measure = plan.measure;
+    let texts: Vec<&str> = plan.experiment.configs.iter().map(|c| c.text.as_str()).collect();
+    let labels = labels(&texts);
+    let judged = judged(plan, states, &labels);
+    let mut report = Report::answer("run", &plan.experiment.title);
+    let by = format!("Measure: {}, {}.", measure.name, measure.about);
+    report.set_verdict(verdict(plan, &judged, states), by);
+    report.on_page(charts(plan, &judged));
+    report.add(table(plan, &judged, states));
+    report
+}
+
+/// The rows of jobs that have run, in the order of the plan.
+#[derive(Debug)]
+struct Rows {
+    plan: Arc<Plan>,
+    store: Arc<Store>,
+    states: Vec<State>,
+}
+
+impl Source for Rows {
+    fn each(&self, visit: &mut dyn FnMut(Value)) {
+        for job in &self.plan.jobs {
+            if self.states[job.number] == State::Missing {
+                continue;
+            }
+            let row = match self.store.get(&job.key) {
+                Ok(Some(row)) => row,
+                // It was there when the states were read.
+                Ok(None) => json!({ ERROR: format!("{} has disappeared", job.key) }),
+                Err(error) => json!({ ERROR: error.to_string() }),
+            };
+            visit(own_row(&self.plan, job, row));
+        }
+    }
+}
+
 /// The row of a job. What names it is the job's own: another job with the same key may have run first.
-fn own_row(plan: &Plan, job: &Job, row: &Value) -> Value {
+fn own_row(plan: &Plan, job: &Job, row: Value) -> Value {
     let mut own = named(plan, job);
     if let Value::Object(row) = row {
-        let figures = row.iter().filter(|(name, _)| !own.contains_key(*name));
-        let figures: Vec<_> = figures.map(|(name, value)| (name.clone(), value.clone())).collect();
-        own.extend(figures);
+        for (name, value) in row {
+            own.entry(name).or_insert(value);
+        }
     }
     own.into()
 }
 
-fn judged<'a>(plan: &Plan, rows: &[Option<Value>], labels: &'a [String]) -> Vec<Judged<'a>> {
-    let measure = plan.measure.name;
-    let value = |job: &Job| rows[job.number].as_ref()?.get(MEASURED)?.get(measure)?.as_f64();
+fn judged<'a>(plan: &Plan, states: &[State], labels: &'a [String]) -> Vec<Judged<'a>> {
+    let value = |job: &Job| match states[job.number] {
+        State::Done(value) => value,
+        State::Missing | State::Failed(_) => None,
+    };
     let runs = plan.jobs.chunks(plan.experiment.seeds as usize);
     let of = |runs: &[Job]| Judged {
         workload: runs[0].workload,
@@ -74,7 +134,7 @@ fn judged<'a>(plan: &Plan, rows: &[Option<Value>], labels: &'a [String]) -> Vec<
     runs.map(of).collect()
 }
 
-fn verdict(plan: &Plan, judged: &[Judged<'_>], rows: &[Option<Value>]) -> String {
+fn verdict(plan: &Plan, judged: &[Judged<'_>], states: &[State]) -> String {
     let mut said = Vec::new();
     let by_workload: Vec<&[Judged<'_>]> = judged.chunks(plan.configs.len()).collect();
     let many = by_workload.len() > 3;
@@ -100,10 +160,10 @@ fn verdict(plan: &Plan, judged: &[Judged<'_>], rows: &[Option<Value>]) -> String
             wins.iter().take(3).map(|(label, count)| format!("{label} on {count}")).collect();
         said.push(format!("Of {all} workloads, the best is {}.", listed.join(", ")));
     }
-    let missing = rows.iter().filter(|row| row.is_none()).count();
-    let failed = rows.iter().flatten().filter(|row| failure(row).is_some()).count();
+    let missing = states.iter().filter(|state| **state == State::Missing).count();
+    let failed = states.iter().filter(|state| matches!(state, State::Failed(_))).count();
     if missing > 0 {
-        said.push(format!("Of {} runs, {missing} are missing.", rows.len()));
+        said.push(format!("Of {} runs, {missing} are missing.", states.len()));
     }
     if failed > 0 {
         said.push(format!("{failed} runs failed and are not judged."));
@@ -146,15 +206,6 @@ fn of_workload(plan: &Plan, workload: &str, sound: &[(&Judged<'_>, f64)]) -> Str
     )
 }
 
-/// Why a run has no figures that can be judged.
-fn failure(row: &Value) -> Option<String> {
-    if let Some(error) = row.get(ERROR).and_then(Value::as_str) {
-        return Some(error.into());
-    }
-    let failed = row.get("failed").and_then(Value::as_u64).unwrap_or(0);
-    (failed > 0).then(|| format!("{failed} operations failed"))
-}
-
 /// The names of settings that vary, in the order in which they first appear.
 fn varied(points: &[Point]) -> Vec<&str> {
     let mut names: Vec<&str> = Vec::new();
@@ -171,7 +222,7 @@ fn value_in<'a>(point: &'a Point, name: &str) -> Option<&'a str> {
 }
 
 /// A row for each workload and configuration.
-fn table(plan: &Plan, judged: &[Judged<'_>], rows: &[Option<Value>]) -> Table {
+fn table(plan: &Plan, judged: &[Judged<'_>], states: &[State]) -> Table {
     let measure = plan.measure;
     let several = plan.experiment.seeds > 1;
     let mut columns = vec!["workload", "config", measure.title];
@@ -190,9 +241,12 @@ fn table(plan: &Plan, judged: &[Judged<'_>], rows: &[Option<Value>]) -> Table {
             let most = values.iter().copied().reduce(f64::max);
             cells.extend([least, most].map(|value| value.map_or("-".into(), text)));
         }
-        let of_jobs = || jobs.iter().map(|job| rows[job.number].as_ref());
-        let missing = of_jobs().filter(Option::is_none).count();
-        let failed = of_jobs().flatten().find_map(failure);
+        let of_jobs = || jobs.iter().map(|job| &states[job.number]);
+        let missing = of_jobs().filter(|state| **state == State::Missing).count();
+        let failed = of_jobs().find_map(|state| match state {
+            State::Failed(why) => Some(&**why),
+            _ => None,
+        });
         cells.push(match (missing, failed) {
             (_, Some(why)) => why.into(),
             (0, None) => "".into(),
@@ -320,18 +374,18 @@ fn bars_over(title: &str, lines: &[Along<'_>]) -> String {
 }
 
 /// The jobs of a part, and whether each has a row.
-pub fn listing(plan: &Plan, shard: Shard, rows: &[Option<Value>]) -> Report {
+pub fn listing(plan: &Plan, shard: Shard, states: &[State]) -> Report {
     let mut report = Report::answer("run", &plan.experiment.title);
     let jobs: Vec<&Job> = plan.part(shard).collect();
-    let done = jobs.iter().filter(|job| rows[job.number].is_some()).count();
+    let done = jobs.iter().filter(|job| states[job.number] != State::Missing).count();
     report.set_verdict(format!("Of {} runs, {done} are done.", jobs.len()), "");
     let mut table = Table::new(["number", "key", "workload", "config", "seed", "state"], 4);
     for job in jobs {
         let experiment = &plan.experiment;
-        let state = match &rows[job.number] {
-            None => "missing",
-            Some(row) if failure(row).is_some() => "failed",
-            Some(_) => "done",
+        let state = match &states[job.number] {
+            State::Missing => "missing",
+            State::Failed(_) => "failed",
+            State::Done(_) => "done",
         };
         table.push(vec![
             (job.number + 1).into(),
@@ -350,7 +404,6 @@ pub fn listing(plan: &Plan, shard: Shard, rows: &[Option<Value>]) -> Report {
 mod tests {
     use super::*;
     use crate::{Content, Experiment, Prepared};
-    use serde_json::json;
     use twin_lab::Workload;
     use twin_report::Form;
     use twin_trace::replay::Pace;
@@ -375,9 +428,9 @@ mod tests {
     }
 
     fn said(finish: [Option<f64>; 6]) -> String {
-        let row = |value: f64| json!({ "measured": { "finish": value }, "failed": 0 });
-        let rows: Vec<Option<Value>> = finish.iter().map(|value| value.map(row)).collect();
-        let text = results(&plan(), &rows).write(Form::Terminal(None));
+        let state = |value: Option<f64>| value.map_or(State::Missing, |v| State::Done(Some(v)));
+        let states: Vec<State> = finish.into_iter().map(state).collect();
+        let text = shown(&plan(), &states).write(Form::Terminal(None));
         text.lines().next().unwrap_or_default().into()
     }
 

@@ -53,7 +53,7 @@ pub fn execute(
 
 /// Returns whether the job ran.
 fn run_if_missing(plan: &Plan, job: &Job, store: &Store) -> Result<bool, StoreError> {
-    if store.get(&job.key)?.is_some() {
+    if store.brief(&job.key)?.is_some() {
         return Ok(false);
     }
     store.put(&job.key, &row(plan, job))?;

@@ -5,13 +5,16 @@
 //! and then renamed. Rows are not synced, because each can be had again: one that a power failure has damaged is
 //! not a row, and its job runs again. Two rows under one key are equal, so the last writer may win.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use serde::Deserialize;
 use serde_json::Value;
+use twin_lab::MeasureEntry;
 
 use crate::key::Key;
 
@@ -26,6 +29,37 @@ pub struct Store {
     dir: PathBuf,
     /// Makes the names of files that are being written different.
     written: AtomicU64,
+}
+
+/// What is judged of a row. A row has some hundred figures, and an experiment may have a million rows: what goes
+/// through all of them holds this of each.
+#[derive(Debug, Default, Deserialize)]
+pub struct Brief {
+    key: String,
+    pub(crate) workload: Option<String>,
+    pub(crate) config: Option<String>,
+    pub(crate) seed: Option<u64>,
+    #[serde(default)]
+    measured: BTreeMap<String, Option<f64>>,
+    error: Option<String>,
+    failed: Option<u64>,
+}
+
+impl Brief {
+    /// The value of a measure; none if the run failed, or had no such operation.
+    pub fn value(&self, measure: &MeasureEntry) -> Option<f64> {
+        *self.measured.get(measure.name)?
+    }
+
+    /// Why the run has no figures that can be judged.
+    pub fn failure(&self) -> Option<String> {
+        match (&self.error, self.failed) {
+            (Some(error), _) => Some(error.clone()),
+            (None, Some(0)) => None,
+            (None, Some(failed)) => Some(format!("{failed} operations failed")),
+            (None, None) => Some("its result has no figures".into()),
+        }
+    }
 }
 
 /// A file of the store that cannot be used.
@@ -85,6 +119,14 @@ impl Store {
         Ok(self.bytes(key)?.and_then(|bytes| row_of(&bytes, key)))
     }
 
+    /// What is judged of the row under this key.
+    ///
+    /// # Errors
+    /// If a file cannot be read although it is there.
+    pub fn brief(&self, key: &Key) -> Result<Option<Brief>, StoreError> {
+        Ok(self.bytes(key)?.and_then(|bytes| brief_of(&bytes, key)))
+    }
+
     /// The bytes of the file of this key, if there is one.
     fn bytes(&self, key: &Key) -> Result<Option<Vec<u8>>, StoreError> {
         let path = self.place(key);
@@ -128,16 +170,12 @@ impl Store {
         Ok(keys)
     }
 
-    /// All rows, in the order of their keys.
+    /// What is judged of each row, in the order of their keys.
     ///
     /// # Errors
-    /// If one cannot be read.
-    pub fn rows(&self) -> Result<Vec<Value>, StoreError> {
-        let mut rows = Vec::new();
-        for key in self.keys()? {
-            rows.extend(self.get(&key)?);
-        }
-        Ok(rows)
+    /// If a directory cannot be read; each, if its file cannot.
+    pub fn briefs(&self) -> Result<impl Iterator<Item = Result<Brief, StoreError>>, StoreError> {
+        Ok(self.keys()?.into_iter().filter_map(|key| self.brief(&key).transpose()))
     }
 }
 
@@ -153,6 +191,12 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, StoreError> {
 fn row_of(bytes: &[u8], key: &Key) -> Option<Value> {
     let row: Value = serde_json::from_slice(bytes).ok()?;
     (row.get(KEY)?.as_str()? == key.as_str()).then_some(row)
+}
+
+/// What is judged of the row in these bytes, if they are that of the key.
+fn brief_of(bytes: &[u8], key: &Key) -> Option<Brief> {
+    let brief: Brief = serde_json::from_slice(bytes).ok()?;
+    (brief.key == key.as_str()).then_some(brief)
 }
 
 /// What a merge did.
@@ -174,8 +218,8 @@ pub fn merge(from: &[Store], into: &Store) -> Result<Merged, StoreError> {
     let mut merged = Merged::default();
     for store in from {
         for key in store.keys()? {
-            let found = store.bytes(&key)?.filter(|bytes| row_of(bytes, &key).is_some());
-            let counted = match (into.get(&key)?, found) {
+            let found = store.bytes(&key)?.filter(|bytes| brief_of(bytes, &key).is_some());
+            let counted = match (into.brief(&key)?, found) {
                 (Some(_), _) => &mut merged.there,
                 (None, None) => &mut merged.damaged,
                 // The bytes, not the row: a number that is read and written again may differ in its last digit.
@@ -232,7 +276,8 @@ mod tests {
         fs::write(store.place(&a), "{\"key\":\"aaaa").unwrap();
         fs::copy(store.place(&b), store.place(&key('c'))).unwrap_err();
         assert_eq!(store.get(&a).unwrap(), None);
-        assert_eq!(store.rows().unwrap(), [row(&b)]);
+        let briefs: Vec<Brief> = store.briefs().unwrap().collect::<Result<_, _>>().unwrap();
+        assert_eq!((briefs.len(), &briefs[0].key[..]), (1, b.as_str()));
     }
 
     #[test]

@@ -58,8 +58,8 @@ impl Report {
         match form {
             Form::Terminal(width) => terminal::write(self, width),
             Form::Json => rows::json(&self.whole()),
-            Form::JsonLines => rows::json_lines(&self.rows()),
-            Form::Csv => rows::csv(&self.rows(), true),
+            Form::JsonLines => rows::json_lines(&|visit| self.each_row(visit)),
+            Form::Csv => rows::csv_of(&|visit| self.each_row(visit), true),
             Form::Html => html::write(self),
             Form::Markdown => markdown::write(self),
         }
@@ -67,7 +67,7 @@ impl Report {
 
     /// The rows as columns of single values, those of comma-separated values.
     pub fn flat(&self) -> rows::Flat {
-        rows::flat(&self.rows())
+        rows::flat_of(&|visit| self.each_row(visit))
     }
 
     /// The first part of the page, as markup for a document that holds several: a notebook.
@@ -80,6 +80,7 @@ impl Report {
     /// # Errors
     /// If a name cannot be that of a column.
     pub fn parquet(&self) -> Result<Vec<u8>, String> {
-        parquet_file::file(&rows::flat(&self.rows())).map_err(|error| format!("Parquet: {error}"))
+        let file = parquet_file::file(&|visit| self.each_row(visit));
+        file.map_err(|error| format!("Parquet: {error}"))
     }
 }

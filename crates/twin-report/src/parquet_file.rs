@@ -2,8 +2,8 @@
 //!
 //! Contract: columns are those of comma-separated values, under the same names and in the same order. A column whose
 //! values are all whole numbers is INT64, one of numbers DOUBLE, of truth values BOOLEAN, any other text in UTF-8; all may
-//! be null, and a member that a row lacks is. A column without any value is of nulls. There is one row group, and
-//! pages are not compressed: rows are few, and every reader reads them.
+//! be null, and a member that a row lacks is. A column without any value is of nulls. Pages are not compressed, because
+//! every reader reads such. The rows are gone through twice, and those of one row group are held.
 
 use std::sync::Arc;
 
@@ -16,10 +16,12 @@ use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::Type;
 use serde_json::Value;
 
-use crate::rows::{Flat, text_of};
+use crate::rows::{Columns, Each, text_of};
 
 /// The name of the schema in the file.
 const SCHEMA_NAME: &str = "rows";
+/// The most rows of a group.
+const GROUP: usize = 1 << 16;
 
 /// What all values of a column are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,47 +34,69 @@ enum Kind {
     Text,
 }
 
-/// A column: its name, and a value for each row.
+/// A column: its name, and what its values are.
 struct Column<'a> {
     name: &'a str,
     kind: Kind,
-    values: Vec<Option<&'a Value>>,
 }
 
 /// The rows as the bytes of a file.
 ///
 /// # Errors
 /// If a name cannot be that of a column.
-pub(crate) fn file(flat: &Flat) -> Result<Vec<u8>, ParquetError> {
-    let columns: Vec<Column<'_>> = (0..flat.names.len()).map(|at| Column::of(at, flat)).collect();
-    let fields = columns.iter().map(Column::field).collect::<Result<Vec<_>, _>>()?;
+pub(crate) fn file(each: Each<'_>) -> Result<Vec<u8>, ParquetError> {
+    let (mut columns, mut kinds) = (Columns::default(), Vec::new());
+    each(&mut |row| {
+        let cells = columns.cells(row);
+        kinds.resize(cells.len(), Kind::Nothing);
+        let known = cells.iter().zip(&mut kinds).filter(|(value, _)| !value.is_null());
+        known.for_each(|(value, kind)| *kind = kind.with(value));
+    });
+    let names = columns.names().to_vec();
+    let described = names.iter().zip(&kinds);
+    let described: Vec<Column<'_>> = described.map(|(name, &kind)| Column { name, kind }).collect();
+    let fields = described.iter().map(Column::field).collect::<Result<Vec<_>, _>>()?;
     let schema = Type::group_type_builder(SCHEMA_NAME).with_fields(fields).build()?;
     let created = concat!("twinfs ", env!("CARGO_PKG_VERSION")).to_string();
     let properties = WriterProperties::builder().set_created_by(created).build();
     let mut writer = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties))?;
-    if !columns.is_empty() {
-        let mut group = writer.next_row_group()?;
-        let mut all = columns.iter();
-        while let Some(mut to) = group.next_column()? {
-            if let Some(column) = all.next() {
-                column.write(to.untyped())?;
-            }
-            to.close()?;
+    let mut held: Vec<Vec<Value>> = Vec::new();
+    let mut outcome = Ok(());
+    each(&mut |row| {
+        held.push(columns.cells(row));
+        if held.len() == GROUP && outcome.is_ok() {
+            outcome = write_group(&mut writer, &described, &held);
+            held.clear();
         }
-        group.close()?;
+    });
+    outcome?;
+    if !held.is_empty() {
+        write_group(&mut writer, &described, &held)?;
     }
     writer.into_inner()
 }
 
-impl Column<'_> {
-    fn of(at: usize, flat: &Flat) -> Column<'_> {
-        let name = &flat.names[at];
-        let values: Vec<Option<&Value>> =
-            flat.rows.iter().map(|row| Some(&row[at]).filter(|value| !value.is_null())).collect();
-        let kind = values.iter().flatten().fold(Kind::Nothing, |kind, value| kind.with(value));
-        Column { name, kind, values }
+fn write_group(
+    writer: &mut SerializedFileWriter<Vec<u8>>,
+    columns: &[Column<'_>],
+    rows: &[Vec<Value>],
+) -> Result<(), ParquetError> {
+    let mut group = writer.next_row_group()?;
+    let mut at = 0;
+    while let Some(mut to) = group.next_column()? {
+        if let Some(column) = columns.get(at) {
+            let values = rows.iter().map(|row| row.get(at).filter(|value| !value.is_null()));
+            let values: Vec<Option<&Value>> = values.collect();
+            column.write(&values, to.untyped())?;
+        }
+        to.close()?;
+        at += 1;
     }
+    group.close()?;
+    Ok(())
+}
 
+impl Column<'_> {
     fn field(&self) -> Result<Arc<Type>, ParquetError> {
         let (physical, logical) = match self.kind {
             Kind::Nothing => (Physical::INT32, Some(LogicalType::Unknown)),
@@ -87,9 +111,13 @@ impl Column<'_> {
         Ok(Arc::new(field.build()?))
     }
 
-    fn write(&self, to: &mut ColumnWriter<'_>) -> Result<(), ParquetError> {
-        let levels: Vec<i16> = self.values.iter().map(|value| i16::from(value.is_some())).collect();
-        let there = || self.values.iter().flatten();
+    fn write(
+        &self,
+        values: &[Option<&Value>],
+        to: &mut ColumnWriter<'_>,
+    ) -> Result<(), ParquetError> {
+        let levels: Vec<i16> = values.iter().map(|value| i16::from(value.is_some())).collect();
+        let there = || values.iter().flatten();
         let levels = Some(&levels[..]);
         match to {
             ColumnWriter::BoolColumnWriter(to) => {
@@ -138,13 +166,12 @@ impl Kind {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rows::flat;
     use parquet::file::reader::{FileReader, SerializedFileReader};
     use serde_json::json;
 
     /// The rows of a file, in words, and its columns.
     fn read(rows: &[Value]) -> (Vec<String>, Vec<(String, Physical)>) {
-        let bytes: bytes::Bytes = file(&flat(rows)).unwrap().into();
+        let bytes: bytes::Bytes = file(&|visit| rows.iter().for_each(visit)).unwrap().into();
         let reader = SerializedFileReader::new(bytes).unwrap();
         let schema = reader.metadata().file_metadata().schema_descr();
         let columns = schema.columns().iter();
@@ -188,6 +215,16 @@ mod tests {
 
     #[test]
     fn no_rows_are_a_file_too() {
-        assert!(file(&flat(&[])).unwrap().starts_with(b"PAR1"));
+        assert!(file(&|_| ()).unwrap().starts_with(b"PAR1"));
+    }
+
+    #[test]
+    fn rows_of_several_groups_are_all_there_and_a_column_may_begin_late() {
+        let rows: Vec<Value> = (0..GROUP + 2).map(|n| json!({ "a": n })).collect();
+        let rows: Vec<Value> = rows.into_iter().chain([json!({ "a": 1, "late": "x" })]).collect();
+        let (read, columns) = read(&rows);
+        assert_eq!((read.len(), columns.len()), (GROUP + 3, 2));
+        assert!(read[GROUP].contains(&format!("a: {GROUP}, late: null")), "{}", read[GROUP]);
+        assert!(read[GROUP + 2].contains("late: \"x\""), "{}", read[GROUP + 2]);
     }
 }

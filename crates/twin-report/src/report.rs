@@ -6,10 +6,13 @@
 //! has one shape in JSON ([`SCHEMA`]). A report is a value: it is made of figures, and printing it changes
 //! nothing.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::draw::Colour;
+use crate::rows::Source;
 use crate::table::Table;
 
 /// A part of a report that people read.
@@ -74,6 +77,16 @@ pub(crate) enum Shown {
     Page,
 }
 
+/// Rows that are not held. Two are equal if they are the same.
+#[derive(Clone, Debug)]
+struct Drawn(Arc<dyn Source>);
+
+impl PartialEq for Drawn {
+    fn eq(&self, other: &Drawn) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
 /// The name and version of the form that answers have in JSON. The version grows when a name of a
 /// member goes or changes its meaning; new members do not change it.
 pub const SCHEMA: &str = "twinfs-results-1";
@@ -90,6 +103,8 @@ pub struct Report {
     partial: Option<String>,
     parts: Vec<(Shown, Part)>,
     rows: Vec<Value>,
+    /// The rows in place of those, if they are too many to be held.
+    drawn: Option<Drawn>,
     /// The rows of JSON where they have more than the others.
     in_json: Option<Vec<Value>>,
     whole: Option<Value>,
@@ -183,6 +198,11 @@ impl Report {
         self.rows.extend(rows.into_iter().map(value));
     }
 
+    /// Sets rows for programs that are made when a form needs them, in place of all others.
+    pub fn draw_rows(&mut self, source: Arc<dyn Source>) {
+        self.drawn = Some(Drawn(source));
+    }
+
     /// The rows that were added.
     pub fn rows_mut(&mut self) -> &mut Vec<Value> {
         &mut self.rows
@@ -213,16 +233,28 @@ impl Report {
     /// The rows for programs: those that were added, or those of the tables. Where something is missing,
     /// each says so.
     pub(crate) fn rows(&self) -> Vec<Value> {
-        let mut rows = self.plain_rows();
-        if self.partial.is_some() {
-            rows.iter_mut().filter_map(Value::as_object_mut).for_each(|row| {
-                row.insert("is_partial".into(), true.into());
-            });
-        }
+        let mut rows = Vec::new();
+        self.each_row(&mut |row| rows.push(row.clone()));
         rows
     }
 
-    fn plain_rows(&self) -> Vec<Value> {
+    /// Goes through the [rows](Self::rows).
+    pub(crate) fn each_row(&self, visit: &mut dyn FnMut(&Value)) {
+        let mut visit_marked = |mut row: Value| {
+            if self.partial.is_some()
+                && let Some(members) = row.as_object_mut()
+            {
+                members.insert("is_partial".into(), true.into());
+            }
+            visit(&row);
+        };
+        match &self.drawn {
+            Some(Drawn(source)) => source.each(&mut visit_marked),
+            None => self.held_rows().into_iter().for_each(visit_marked),
+        }
+    }
+
+    fn held_rows(&self) -> Vec<Value> {
         let of_tables = || {
             let tables = self.parts.iter().filter_map(|(_, part)| match part {
                 Part::Table(table) => Some(table.values()),

@@ -4,8 +4,23 @@
 //! line a row: members of inner objects are named `outer_inner`, pairs of a name and a number
 //! `outer_name`, and other lists are left out, because they do not fit into a line. Names of columns have
 //! no spaces. Both forms have plain numbers; units are in the names. A member that a row lacks is empty.
+//!
+//! Rows may be more than memory holds: then they are a [`Source`], which is read anew for each form, and forms take a
+//! row at a time. Only the columns' names are kept between rows.
+
+use std::collections::BTreeMap;
+use std::fmt;
 
 use serde_json::Value;
+
+/// Rows that are made when a form asks for them. They must be the same each time.
+pub trait Source: fmt::Debug + Send + Sync {
+    /// Calls `visit` with each row, in order. A row that cannot be had says why in a member `error`.
+    fn each(&self, visit: &mut dyn FnMut(Value));
+}
+
+/// Goes through all rows.
+pub(crate) type Each<'a> = &'a dyn Fn(&mut dyn FnMut(&Value));
 
 /// A value as JSON, in lines.
 pub(crate) fn json(value: &Value) -> String {
@@ -14,8 +29,13 @@ pub(crate) fn json(value: &Value) -> String {
 }
 
 /// The rows as JSON, each in a line of its own.
-pub(crate) fn json_lines(rows: &[Value]) -> String {
-    rows.iter().map(|row| format!("{row}\n")).collect()
+pub(crate) fn json_lines(each: Each<'_>) -> String {
+    let mut lines = String::new();
+    each(&mut |row| {
+        lines.push_str(&row.to_string());
+        lines.push('\n');
+    });
+    lines
 }
 
 /// Rows as columns of single values, for tables that know no others.
@@ -27,46 +47,86 @@ pub struct Flat {
     pub rows: Vec<Vec<Value>>,
 }
 
-/// The rows with the members of inner objects as columns; see the contract of this file.
-pub fn flat(rows: &[Value]) -> Flat {
-    let mut names: Vec<String> = Vec::new();
-    let mut all = Vec::with_capacity(rows.len());
-    for row in rows {
-        let mut cells = Vec::new();
-        flatten("", row, &mut cells);
-        for (name, _) in &cells {
-            if !names.contains(name) {
-                names.push(name.clone());
+/// The names of columns, in the order in which rows have them.
+#[derive(Debug, Default)]
+pub(crate) struct Columns {
+    names: Vec<String>,
+    places: BTreeMap<String, usize>,
+}
+
+impl Columns {
+    /// The cells of a row, each at the place of its column; columns that are new come behind the others.
+    pub(crate) fn cells(&mut self, row: &Value) -> Vec<Value> {
+        let mut named = Vec::new();
+        flatten("", row, &mut named);
+        let mut cells = vec![Value::Null; self.names.len()];
+        for (name, value) in named {
+            let place = match self.places.get(&name) {
+                Some(&place) => place,
+                None => {
+                    self.names.push(name.clone());
+                    self.places.insert(name, self.names.len() - 1);
+                    cells.push(Value::Null);
+                    self.names.len() - 1
+                }
+            };
+            if cells[place].is_null() {
+                cells[place] = value;
             }
         }
-        all.push(cells);
+        cells
     }
-    let cell = |cells: &[(String, Value)], name: &String| {
-        cells.iter().find(|(own, _)| own == name).map_or(Value::Null, |(_, value)| value.clone())
-    };
-    let rows =
-        all.iter().map(|cells| names.iter().map(|name| cell(cells, name)).collect()).collect();
-    Flat { names, rows }
+
+    pub(crate) fn names(&self) -> &[String] {
+        &self.names
+    }
+}
+
+/// The rows with the members of inner objects as columns; see the contract of this file.
+pub fn flat(rows: &[Value]) -> Flat {
+    flat_of(&|visit| rows.iter().for_each(visit))
+}
+
+pub(crate) fn flat_of(each: Each<'_>) -> Flat {
+    let (mut columns, mut rows) = (Columns::default(), Vec::new());
+    each(&mut |row| rows.push(columns.cells(row)));
+    // Rows before the first that has a column lack it.
+    rows.iter_mut().for_each(|row: &mut Vec<Value>| row.resize(columns.names.len(), Value::Null));
+    Flat { names: columns.names, rows }
 }
 
 /// The rows as comma-separated values, with the line of names if `named`; output that goes on has it
 /// once.
 pub fn csv(rows: &[Value], named: bool) -> String {
-    // Memory takes all that is written to it.
-    records(&flat(rows), named).unwrap_or_default()
+    csv_of(&|visit| rows.iter().for_each(visit), named)
 }
 
-fn records(Flat { names, rows }: &Flat, named: bool) -> Result<String, csv::Error> {
-    if names.is_empty() {
+pub(crate) fn csv_of(each: Each<'_>, named: bool) -> String {
+    // Memory takes all that is written to it.
+    records(each, named).unwrap_or_default()
+}
+
+/// Goes through the rows twice: the names are known when all have been seen.
+fn records(each: Each<'_>, named: bool) -> Result<String, csv::Error> {
+    let mut columns = Columns::default();
+    each(&mut |row| drop(columns.cells(row)));
+    let width = columns.names.len();
+    if width == 0 {
         return Ok(String::new());
     }
     let mut writer = csv::Writer::from_writer(Vec::new());
     if named {
-        writer.write_record(names)?;
+        writer.write_record(&columns.names)?;
     }
-    for row in rows {
-        writer.write_record(row.iter().map(text_of))?;
-    }
+    let mut outcome = Ok(());
+    each(&mut |row| {
+        let mut cells = columns.cells(row);
+        cells.resize(width, Value::Null);
+        if outcome.is_ok() {
+            outcome = writer.write_record(cells.iter().map(text_of));
+        }
+    });
+    outcome?;
     let bytes = writer.into_inner().map_err(|error| error.into_error())?;
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }

@@ -5,12 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use serde_json::Value;
 use twin_cli::progress::Progress;
 use twin_cli::{Call, Failure, Outcome, Printer, say, usage};
 use twin_experiment::{
-    Content, Difference, Ended, Experiment, Merged, Plan, Prepared, Shard, Side, Store, StoreError,
-    difference, execute, listing, merge, results,
+    Content, Difference, Ended, Experiment, Merged, Plan, Prepared, Shard, Side, State, Store,
+    StoreError, difference, execute, listing, merge, results, states,
 };
 use twin_host::Interrupts;
 use twin_lab::MEASURES;
@@ -20,13 +19,14 @@ use super::workload::chosen;
 use crate::cli::{Diff, Merge, Pace, RunExperiment};
 
 pub(crate) fn run(args: &RunExperiment, interrupts: &Interrupts) -> Outcome {
-    let plan = plan(args)?;
+    let plan = Arc::new(plan(args)?);
     let mut printer = Printer::of(&args.output, interrupts)?;
     let dir = args.store.clone().unwrap_or_else(|| beside(&args.file));
-    let store = Store::create(&dir).map_err(words_of)?;
+    let store = Arc::new(Store::create(&dir).map_err(words_of)?);
     let shard = args.shard.unwrap_or(Shard::ALL);
     if args.list {
-        printer.print(&listing(&plan, shard, &rows(&plan, &store)?))?;
+        let states = states(&plan, &store).map_err(words_of)?;
+        printer.print(&listing(&plan, shard, &states))?;
         return Ok(ExitCode::SUCCESS);
     }
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -36,13 +36,12 @@ pub(crate) fn run(args: &RunExperiment, interrupts: &Interrupts) -> Outcome {
         execute(&plan, shard, &store, threads, &|done, all| bar.set(done as u64, all as u64));
     bar.finish();
     let Ended { ran, there } = ended.map_err(words_of)?;
-    let rows = rows(&plan, &store)?;
-    printer.print(&results(&plan, &rows))?;
+    let states = states(&plan, &store).map_err(words_of)?;
+    let sound = plan.part(shard).all(|job| matches!(states[job.number], State::Done(_)));
+    printer.print(&results(&plan, &store, states))?;
     if args.output.is_table() {
         say(format!("{ran} runs were made and {there} were there, in {}.", dir.display()))?;
     }
-    let is_sound = |row: &Value| row.get("error").is_none() && row.get("failed") == Some(&0.into());
-    let sound = plan.part(shard).all(|job| rows[job.number].as_ref().is_some_and(is_sound));
     Ok(if sound { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
@@ -65,12 +64,15 @@ pub(crate) fn run_diff(args: &Diff, interrupts: &Interrupts) -> Outcome {
         return Err(usage(format!("--threshold {}: must not be negative", args.threshold)));
     }
     let mut printer = Printer::of(&args.output, interrupts)?;
-    let read = |dir: &Path| Store::open(dir).and_then(|store| store.rows()).map_err(words_of);
-    let (first, second) = (read(&args.first)?, read(&args.second)?);
+    let open = |dir: &Path| Store::open(dir).map_err(words_of);
+    let stores = [open(&args.first)?, open(&args.second)?];
     let names = [&args.first, &args.second].map(|dir| dir.display().to_string());
-    let side = |at: usize, rows| Side { name: &names[at], rows };
+    let side = |at: usize| {
+        let rows = stores[at].briefs().map_err(words_of)?;
+        Ok::<_, String>(Side { name: &names[at], rows })
+    };
     let measure = MEASURES.get(&args.by).map_err(usage)?;
-    let found = difference(&side(0, &first), &side(1, &second), measure, args.threshold / 100.0)?;
+    let found = difference(side(0)?, side(1)?, measure, args.threshold / 100.0)?;
     let Difference { report, worse, lost } = found;
     printer.print(&report)?;
     Ok(if worse == 0 && lost == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -85,11 +87,6 @@ fn beside(file: &Path) -> PathBuf {
     let mut name = file.file_name().unwrap_or_default().to_owned();
     name.push(".runs");
     file.with_file_name(name)
-}
-
-/// The rows that are in the store, at the numbers of their jobs.
-fn rows(plan: &Plan, store: &Store) -> Result<Vec<Option<Value>>, String> {
-    plan.jobs.iter().map(|job| store.get(&job.key).map_err(words_of)).collect()
 }
 
 /// The plan of the file, with its workloads looked through.
