@@ -13,7 +13,7 @@ use twin_disk::{Block, Origin};
 
 use crate::core::Core;
 use crate::inodes::Inode;
-use crate::reading::{ReadAdvice, ReadPolicy, ReadPolicyInput};
+use crate::reading::{Nearby, ReadAdvice, ReadPolicy, ReadPolicyInput};
 use crate::{FsError, Result, Work};
 
 /// Reads bytes `off..end`, which are in the file, block by block. The caller holds the inode's
@@ -53,15 +53,20 @@ async fn read_one(
     let cached = core.cache.peek(&inode.frames, lbn as Lbn).is_some();
     let run = if cached { 1 } else { run_on_disk(core, inode, lbn).await? };
     let mut seen = inode.ahead.get();
-    let advice = policy.advise(ReadPolicyInput {
+    let block = u64::from(core.geometry.block_size);
+    let size = inode.d.borrow().size;
+    let view = ReadPolicyInput {
         lbn,
         last: seen.last_block,
         cached,
         run,
         next_missing: next_missing(core, inode, lbn),
         direct: core.geometry.direct as u64,
+        transfer: transfer_bytes(core) / block,
+        whole: (size / block, size % block > 0),
         memory: seen.memory,
-    });
+    };
+    let advice = policy.advise(view, &Around { core, inode });
     (seen.last_block, seen.memory) = (Some(lbn), advice.memory);
     inode.ahead.set(seen);
     let want = lbn + if cached { 1 } else { advice.now.clamp(1, run.max(1)) };
@@ -81,6 +86,37 @@ async fn read_one(
         None => now.await?,
     };
     Ok(frames.into_iter().find(|f| f.lbn() == lbn as Lbn))
+}
+
+/// The blocks of a file, as far as their addresses are in memory.
+struct Around<'a> {
+    core: &'a Core,
+    inode: &'a Inode,
+}
+
+impl Nearby for Around<'_> {
+    fn is_resident(&self, lbn: u64) -> bool {
+        self.core.cache.peek(&self.inode.frames, lbn as Lbn).is_some()
+    }
+
+    fn run(&self, lbn: u64) -> u64 {
+        let geometry = &self.core.geometry;
+        let at = |lbn: u64| {
+            let ptr = self.core.resident_ptr(self.inode, lbn as Lbn)?;
+            ptr.is_on_disk().then_some((ptr.addr, u64::from(ptr.len / geometry.frag_size)))
+        };
+        let most = transfer_bytes(self.core) / u64::from(geometry.block_size);
+        let blocks = geometry.blocks_for(self.inode.d.borrow().size);
+        let end = blocks.min(lbn.saturating_add(most));
+        let (mut run, mut next) = (0, None);
+        for at in (lbn..end).map_while(at) {
+            if next.is_some_and(|next| next != at.0) {
+                break;
+            }
+            (run, next) = (run + 1, Some(at.0 + at.1));
+        }
+        run
+    }
 }
 
 /// The number of blocks from this one on that are adjacent on disk and not in memory, at least 1

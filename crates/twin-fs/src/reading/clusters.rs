@@ -3,7 +3,7 @@
 //! disk is read, and the next run is requested when the reader enters one. A read of the first
 //! block of a file counts as sequential.
 
-use super::{ReadAdvice, ReadPolicy, ReadPolicyInput};
+use super::{Nearby, ReadAdvice, ReadPolicy, ReadPolicyInput};
 
 /// More blocks than any transfer has, so that only the run on disk limits the read.
 const ALL: u64 = u64::MAX >> 1;
@@ -11,7 +11,7 @@ const ALL: u64 = u64::MAX >> 1;
 pub(super) struct Clusters;
 
 impl ReadPolicy for Clusters {
-    fn advise(&self, view: ReadPolicyInput) -> ReadAdvice {
+    fn advise(&self, view: ReadPolicyInput, _: &dyn Nearby) -> ReadAdvice {
         let follows = |last| view.lbn == last || view.lbn == last + 1;
         let sequential = view.lbn == 0 || view.last.is_some_and(follows);
         if !sequential {

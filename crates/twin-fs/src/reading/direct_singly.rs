@@ -4,15 +4,15 @@
 //! clusters.
 
 use super::clusters::Clusters;
-use super::{ReadAdvice, ReadPolicy, ReadPolicyInput};
+use super::{Nearby, ReadAdvice, ReadPolicy, ReadPolicyInput};
 
 pub(super) struct DirectSingly;
 
 impl ReadPolicy for DirectSingly {
-    fn advise(&self, view: ReadPolicyInput) -> ReadAdvice {
+    fn advise(&self, view: ReadPolicyInput, nearby: &dyn Nearby) -> ReadAdvice {
         if view.lbn < view.direct {
             return ReadAdvice { now: 1, ..ReadAdvice::default() };
         }
-        Clusters.advise(view)
+        Clusters.advise(view, nearby)
     }
 }

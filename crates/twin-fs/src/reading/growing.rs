@@ -3,12 +3,12 @@
 //! block and doubles each time that the reader has used it up, as far as the blocks are adjacent on
 //! disk.
 
-use super::{ReadAdvice, ReadPolicy, ReadPolicyInput};
+use super::{Nearby, ReadAdvice, ReadPolicy, ReadPolicyInput};
 
 pub(super) struct Growing;
 
 impl ReadPolicy for Growing {
-    fn advise(&self, view: ReadPolicyInput) -> ReadAdvice {
+    fn advise(&self, view: ReadPolicyInput, _: &dyn Nearby) -> ReadAdvice {
         // As in the original's `ISSEQREAD`, block 0 is never sequential.
         let sequential =
             view.lbn > 0 && view.last.is_some_and(|l| l == view.lbn || l + 1 == view.lbn);

@@ -10,6 +10,7 @@ mod clusters;
 mod direct_singly;
 mod growing;
 mod one_by_one;
+mod two_first;
 
 use twin_settings::{Registry, RegistryEntry};
 
@@ -29,6 +30,10 @@ pub struct ReadPolicyInput {
     pub next_missing: u64,
     /// The number of blocks whose addresses are in the inode.
     pub direct: u64,
+    /// The most blocks of one transfer.
+    pub transfer: u64,
+    /// The whole blocks of the file, and whether a part of one follows them.
+    pub whole: (u64, bool),
     /// The value that the policy remembered for this file; 0 at first.
     pub memory: u64,
 }
@@ -46,10 +51,20 @@ pub struct ReadAdvice {
     pub memory: u64,
 }
 
+/// What a policy may ask about other blocks of the file. Answers take time, so that they are given one by one.
+pub trait Nearby {
+    /// Whether a block is in memory or is being read.
+    fn is_resident(&self, lbn: u64) -> bool;
+
+    /// The number of blocks from this one on that are adjacent on disk, up to one transfer, whether they are in
+    /// memory or not; 0 for a hole.
+    fn run(&self, lbn: u64) -> u64;
+}
+
 /// Decides how much is read at once and ahead.
 pub trait ReadPolicy {
     /// The advice for the read of one block.
-    fn advise(&self, view: ReadPolicyInput) -> ReadAdvice;
+    fn advise(&self, view: ReadPolicyInput, nearby: &dyn Nearby) -> ReadAdvice;
 }
 
 /// Makes a policy; `None` stands for reading all blocks of an operation at once.
@@ -73,6 +88,11 @@ pub static REGISTRY: Registry<Maker> = Registry::new(
             "growing",
             "block by block, in clusters that double as reading goes on (4.4BSD-Lite)",
             Some(|| Box::new(growing::Growing)),
+        ),
+        RegistryEntry::new(
+            "two-first",
+            "block by block, two at first and then a window (4.4BSD before 12 January 1994)",
+            Some(|| Box::new(two_first::TwoFirst)),
         ),
         RegistryEntry::new(
             "one-by-one",
@@ -117,7 +137,30 @@ mod tests {
     fn view(lbn: u64, run: u64) -> ReadPolicyInput {
         let last = lbn.checked_sub(1);
         let next_missing = lbn + 1;
-        ReadPolicyInput { lbn, last, cached: false, run, next_missing, direct: 12, memory: 0 }
+        ReadPolicyInput {
+            lbn,
+            last,
+            cached: false,
+            run,
+            next_missing,
+            direct: 12,
+            transfer: 8,
+            whole: (100, false),
+            memory: 0,
+        }
+    }
+
+    /// Nothing but the block is in memory, or adjacent.
+    struct Alone;
+
+    impl Nearby for Alone {
+        fn is_resident(&self, _: u64) -> bool {
+            false
+        }
+
+        fn run(&self, _: u64) -> u64 {
+            1
+        }
     }
 
     fn named(name: &str) -> Box<dyn ReadPolicy> {
@@ -127,7 +170,7 @@ mod tests {
     #[test]
     fn clusters_are_read_whole_and_one_is_asked_for_ahead() {
         let policy = named("clusters");
-        let advice = policy.advise(view(0, 8));
+        let advice = policy.advise(view(0, 8), &Alone);
         assert_eq!((advice.now, advice.ahead_from), (8, 8));
         assert!(advice.ahead > 0);
     }
@@ -135,22 +178,22 @@ mod tests {
     #[test]
     fn direct_blocks_are_read_singly_and_others_in_clusters() {
         let policy = named("direct-singly");
-        let direct = policy.advise(view(3, 8));
+        let direct = policy.advise(view(3, 8), &Alone);
         assert_eq!((direct.now, direct.ahead), (1, 0));
-        assert_eq!(policy.advise(view(12, 8)).now, 8);
+        assert_eq!(policy.advise(view(12, 8), &Alone).now, 8);
     }
 
     #[test]
     fn the_growing_window_doubles_and_begins_anew_elsewhere() {
         let policy = named("growing");
-        let first = policy.advise(view(0, 8));
+        let first = policy.advise(view(0, 8), &Alone);
         assert_eq!((first.now, first.ahead), (1, 0), "the first block comes alone");
-        let second = policy.advise(ReadPolicyInput { memory: first.memory, ..view(1, 8) });
+        let second = policy.advise(ReadPolicyInput { memory: first.memory, ..view(1, 8) }, &Alone);
         assert_eq!(second.now, 2);
-        let third = policy.advise(ReadPolicyInput { memory: second.memory, ..view(3, 8) });
+        let third = policy.advise(ReadPolicyInput { memory: second.memory, ..view(3, 8) }, &Alone);
         assert_eq!(third.now, 3);
         let elsewhere = ReadPolicyInput { last: Some(3), memory: third.memory, ..view(90, 8) };
-        assert_eq!(policy.advise(elsewhere).now, 1);
+        assert_eq!(policy.advise(elsewhere, &Alone).now, 1);
     }
 
     #[test]
@@ -159,7 +202,7 @@ mod tests {
             let Some(make) = entry.maker else { continue };
             let policy = make();
             for lbn in [0, 1, 11, 12, 40] {
-                assert!(policy.advise(view(lbn, 1)).now >= 1, "{}", entry.name);
+                assert!(policy.advise(view(lbn, 1), &Alone).now >= 1, "{}", entry.name);
             }
         }
     }
