@@ -4,7 +4,6 @@
 //! and says how far it is, about twenty times a second. An interrupt ends the command within about a second: what it
 //! has found by then are its reports. A run that does not hear of the interrupt is left to itself.
 
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -29,15 +28,15 @@ const STACK: usize = 8 << 20;
 /// The exit status and, unless all is well, why.
 type Ended = (u8, Option<String>);
 
-/// A call of a command: its arguments without the program, and the file of this module, which tells builds apart.
+/// A call of a command: its arguments without the program.
 #[pyclass(frozen, module = "twinfs._twinfs")]
 pub(crate) struct Call(Arc<twin_cli::Call>);
 
 #[pymethods]
 impl Call {
     #[new]
-    fn new(arguments: Vec<String>, program: PathBuf) -> Call {
-        Call(twin_cli::Call::new(arguments, program))
+    fn new(arguments: Vec<String>) -> Call {
+        Call(twin_cli::Call::new(arguments))
     }
 
     /// Carries the command out. `progress(what, done, all)` hears how far it is; `all` is None if that is not known.

@@ -14,6 +14,8 @@ mod operations;
 mod policy;
 mod report;
 
+use std::path::PathBuf;
+
 use pyo3::prelude::*;
 
 /// What the package `twinfs` has in Rust.
@@ -37,10 +39,11 @@ fn version() -> &'static str {
     env!("CARGO_PKG_VERSION")
 }
 
-/// Says which file starts the command line, for what needs a process of its own.
+/// Says which file starts the command line, for what needs a process of its own, and which is this module, by whose
+/// content one build is told from another.
 #[pyfunction]
-fn set_program(path: std::path::PathBuf) {
-    twin_host::set_own_program(path);
+fn set_program(path: PathBuf, code: PathBuf) {
+    twin_host::set_own_program(path, code);
 }
 
 /// Carries out a command line, whose first word is the program, as a process of its own would, and returns its exit

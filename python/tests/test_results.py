@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import importlib.util
 import io
+import pickle
 from pathlib import Path
 
 import pytest
@@ -85,3 +86,12 @@ def test_events_are_a_table() -> None:
     assert set(columns["category"]) == {"operation", "queue", "checkpoint"}
     assert columns["event"].count("write") >= 4000 and max(took or 0 for took in columns["took_ns"]) > 0
     assert columns["at_s"] == sorted(columns["at_s"])
+
+
+def test_results_go_to_other_processes_and_come_back(answers: list[twinfs.Result]) -> None:
+    for answer in answers:
+        there = pickle.loads(pickle.dumps(pickle.loads(pickle.dumps(answer))))
+        assert there.columns == answer.columns and there.rows == answer.rows
+        assert (there.verdict, there.title, str(there)) == (answer.verdict, answer.title, str(answer))
+        assert (there.html(), there._repr_html_()) == (answer.html(), answer._repr_html_())
+        assert there.notes == answer.notes and there.is_whole == answer.is_whole

@@ -96,6 +96,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     finally:
         for process in reversed(running):
             process.terminate()
+        for process in running:
             process.wait(30)
         if before is None:
             del os.environ["SLURM_CONF"]
@@ -127,8 +128,14 @@ def test_submitit_makes_them_too(slurm: Path, experiment: Path, tmp_path: Path) 
             jobs.append(
                 executor.submit(twinfs.run, str(experiment), shard=f"{part}/{PARTS}", store=store, progress=False)
             )
-    lengths = [len(job.result()) for job in jobs]
-    assert sum(lengths) == 6
+    # Its own wait for a result has no end, and here nothing keeps account of jobs that have failed.
+    until = time.monotonic() + 240
+    while not all(job.paths.result_pickle.exists() for job in jobs) and time.monotonic() < until:
+        time.sleep(0.5)
+    failures = [job.stderr() for job in jobs if not job.paths.result_pickle.exists()]
+    assert not failures, failures
+    parts = [job.result() for job in jobs]
+    assert all(len(part) > 0 and part.verdict for part in parts)
     twinfs.merge([tmp_path / f"runs.{part}" for part in range(1, PARTS + 1)], tmp_path / "all")
     twinfs.run(experiment, store=tmp_path / "alone")
     assert content(tmp_path / "all") == content(tmp_path / "alone")

@@ -3,12 +3,10 @@
 import sys
 
 from . import _twinfs
-from ._program import program
 
 
 def main() -> int:
     """Carries out the command line of this process and returns its exit status."""
-    _twinfs.set_program(program())
     return _twinfs.main(["twinfs", *sys.argv[1:]])
 
 

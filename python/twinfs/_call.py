@@ -20,7 +20,7 @@ Value = Union[str, int, float, bool, "os.PathLike[str]", None, Iterable[Union[st
 #: Whether and to whom a call says how far it is: True shows it where somebody looks.
 Told = Union[bool, Progress]
 
-_twinfs.set_program(program())
+_twinfs.set_program(program(), _twinfs.__file__)
 
 
 def word(value: object) -> str:
@@ -73,7 +73,7 @@ def call(command: str, *given: object, progress: Told = True, **options: Value) 
     """
     if command not in _WITHOUT_FORMAT and "format" not in options:
         options["format"] = "json"
-    native = _twinfs.Call(words(command, given, options), _twinfs.__file__)
+    native = _twinfs.Call(words(command, given, options))
     # Interrupts reach the first thread alone, and only there is progress shown without disturbing others.
     is_first = threading.current_thread() is threading.main_thread()
     bar = shown() if progress is True and is_first else None

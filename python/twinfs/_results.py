@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, overload
 
 from . import _twinfs
@@ -53,13 +53,41 @@ class Table:
         return f"<{type(self).__name__} of {len(self)} rows: {', '.join(self.columns)}>"
 
 
+class _Sent:
+    """A report that comes from another process, in the forms in which it was written there."""
+
+    def __init__(self, report: _twinfs.Report | _Sent, columns: dict[str, list[Any]]) -> None:
+        self.title, self.verdict, self.partial = report.title, report.verdict, report.partial
+        self._forms = (report.json(), report.csv(), report.html(), report.html_part(), report.text())
+        self._columns = columns
+
+    def json(self) -> str:
+        return self._forms[0]
+
+    def csv(self) -> str:
+        return self._forms[1]
+
+    def html(self) -> str:
+        return self._forms[2]
+
+    def html_part(self) -> str:
+        return self._forms[3]
+
+    def text(self, width: int | None = None) -> str:
+        return self._forms[4]
+
+    def rows(self) -> _twinfs.Rows:
+        rows = [dict(zip(self._columns, row)) for row in zip(*self._columns.values())]
+        return _twinfs.Rows.of_json(json.dumps(rows))
+
+
 class Result(Table):
     """What a command found: its verdict, its rows, and its page."""
 
     def __init__(
         self,
         command: str,
-        reports: list[_twinfs.Report],
+        reports: Sequence[_twinfs.Report | _Sent],
         text: str,
         notes: list[str],
         events: list[str],
@@ -67,7 +95,7 @@ class Result(Table):
     ) -> None:
         #: The command.
         self.command = command
-        self._report = reports[0] if reports else _twinfs.Report.empty(command)
+        self._report: _twinfs.Report | _Sent = reports[0] if reports else _twinfs.Report.empty(command)
         super().__init__(self._report.rows())
         #: What the command printed beside its results.
         self.text = text
@@ -78,6 +106,11 @@ class Result(Table):
         self.is_whole = is_whole
         self._events = events
         self._json: Any = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # For other processes (multiprocessing, joblib, Dask, submitit), which get every form as it is written here.
+        sent = _Sent(self._report, self.columns)
+        return Result, (self.command, [sent], self.text, self.notes, self._events, self.is_whole)
 
     @property
     def title(self) -> str:

@@ -5,7 +5,6 @@
 //! far it is can be seen from any thread. Several calls may go on at the same time, each on a thread of its own.
 
 use std::cell::RefCell;
-use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -49,8 +48,6 @@ pub struct Far {
 pub struct Call {
     /// Its command line without the program.
     pub arguments: Vec<String>,
-    /// The file that holds the code, which tells one build from another.
-    pub program: PathBuf,
     interrupts: Interrupts,
     said: Mutex<Said>,
     /// What is under way; the last is shown.
@@ -63,9 +60,9 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Call {
     /// A call that has not begun.
-    pub fn new(arguments: Vec<String>, program: PathBuf) -> Arc<Call> {
+    pub fn new(arguments: Vec<String>) -> Arc<Call> {
         let (said, bars) = Default::default();
-        Arc::new(Call { arguments, program, interrupts: Interrupts::default(), said, bars })
+        Arc::new(Call { arguments, interrupts: Interrupts::default(), said, bars })
     }
 
     /// The call that this thread carries out.
@@ -147,7 +144,7 @@ mod tests {
     use super::*;
 
     fn call() -> Arc<Call> {
-        Call::new(vec!["compare".into()], "twinfs".into())
+        Call::new(vec!["compare".into()])
     }
 
     #[test]

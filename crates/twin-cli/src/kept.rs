@@ -64,9 +64,8 @@ impl Place {
 
     /// The place of a command with these arguments, in words: those that change what is found.
     fn of(command: &str, arguments: &str) -> Place {
-        let of_call = Call::current().map(|call| call.program.clone());
-        let program = of_call.map_or_else(std::env::current_exe, Ok).and_then(std::fs::metadata);
-        let program = program.ok().map(|meta| (meta.len(), meta.modified().ok()));
+        let program = twin_host::own_code().ok().and_then(|code| std::fs::metadata(code).ok());
+        let program = program.map(|meta| (meta.len(), meta.modified().ok()));
         let mut hasher = DefaultHasher::new();
         (env!("CARGO_PKG_VERSION"), arguments, format!("{program:?}")).hash(&mut hasher);
         let base = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).or_else(|| {

@@ -336,7 +336,7 @@ mod tests {
 
     #[test]
     fn how_far_a_call_is_can_be_seen() {
-        let call = Call::new(vec!["compare".into()], "twinfs".into());
+        let call = Call::new(vec!["compare".into()]);
         call.carry_out(|_| {
             let all = Progress::of("runs", 4);
             let one = Progress::of("operations", 0);

@@ -71,7 +71,7 @@ mod tests {
 
     #[test]
     fn what_a_call_prints_goes_to_the_call() {
-        let call = Call::new(vec!["compare".into()], "twinfs".into());
+        let call = Call::new(vec!["compare".into()]);
         let outcome = call.carry_out(|_| {
             say("two lines\nof text")?;
             twin_host::note!("a note");

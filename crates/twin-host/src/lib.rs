@@ -81,7 +81,7 @@ pub use modules::load_policies;
 pub use new_files::{FileKind, NewFile, Page};
 pub use notes::{Hearer, heard, note_line};
 pub use offload::{WorkPanicked, offload};
-pub use own::{own_program, set_own_program};
+pub use own::{own_code, own_program, set_own_program};
 pub use places::{Relation, absolute, relation};
 pub use progress::{Bar, Count, Counter, Hidden, Progress};
 pub use random::{random_bytes, random_seed};

@@ -116,10 +116,10 @@ const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "bsd-lfs-1994",
-        about: "BSD-LFS before it had fragments",
+        about: "BSD-LFS before it had fragments, on the kernel of 1993",
         source: CLC,
         base: Some("bsd-lfs"),
-        sets: &[("frag", "8K")],
+        sets: &[("frag", "8K"), ("reading", "two-first")],
         compared: false,
     },
     Preset {
@@ -229,10 +229,10 @@ const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "efs",
-        about: "EFS: FFS with a gap of 8 KB between clusters of 64 KB",
+        about: "EFS: FFS with a gap of 8 KB between clusters of 64 KB, on the kernel of 1993",
         source: CLC,
         base: Some("bsd-ffs"),
-        sets: &[("maxcontig", "8"), ("rotdelay", "3")],
+        sets: &[("maxcontig", "8"), ("rotdelay", "3"), ("reading", "two-first")],
         compared: false,
     },
     Preset {

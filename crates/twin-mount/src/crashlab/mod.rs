@@ -25,7 +25,7 @@ use twin_crashlab::{Budget, Class, Findings, History, Outcome, Search, Space, St
 use twin_fs::LayoutKind;
 use twin_host::apart::{mount_memory, own_mounts};
 use twin_host::fuse::Deputy;
-use twin_host::{Interrupts, NewFile, ScratchDir, real_clock};
+use twin_host::{Interrupts, NewFile, ScratchDir, own_program, real_clock};
 use twin_report::Report;
 
 use place::Place;
@@ -277,7 +277,7 @@ fn measured(
         }
         return lab.search(history, found);
     }
-    let own = std::env::current_exe().map_err(|e| not_measured(format!("this program: {e}")))?;
+    let own = own_program().map_err(not_measured)?;
     let probe = [own.into(), "ack".into(), "--probe".into(), "probe".into()];
     let ack_file = site.scratch.path().join("acks");
     let run = RunRequest {

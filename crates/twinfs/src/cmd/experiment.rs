@@ -6,12 +6,12 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use twin_cli::progress::Progress;
-use twin_cli::{Call, Failure, Outcome, Printer, say, usage};
+use twin_cli::{Failure, Outcome, Printer, say, usage};
 use twin_experiment::{
     Content, Difference, Ended, Experiment, Merged, Plan, Prepared, Shard, Side, State, Store,
     StoreError, difference, execute, listing, merge, results, states,
 };
-use twin_host::Interrupts;
+use twin_host::{Interrupts, own_code};
 use twin_lab::MEASURES;
 
 use super::compare::machine_file;
@@ -106,9 +106,7 @@ fn plan(args: &RunExperiment) -> Result<Plan, Failure> {
     let prepared = workloads.map(|point| prepared(dir, &point.text, pace));
     let prepared = prepared.collect::<Result<Vec<_>, Failure>>()?;
     let machine = args.machine.as_deref().map(machine_file).transpose()?.map(Arc::new);
-    let of_call = Call::current().map(|call| call.program.clone());
-    let own = of_call.map_or_else(std::env::current_exe, Ok);
-    let own = own.and_then(File::open).and_then(Content::of_reader);
+    let own = File::open(own_code()?).and_then(Content::of_reader);
     let build = own.map_err(|error| format!("reading this program: {error}"))?;
     Plan::of(experiment, prepared, machine, build).map_err(in_file)
 }
