@@ -401,13 +401,28 @@ const SETTLED: &[Choice] = &[
     ),
     choice!(
         Settled, 0, CLC,
+        "reading-1994",
+        "both file systems of 1994 read as 4.4BSD did before 12 January 1994",
+        "reading=two-first",
+        "it was the version of 12 January, a massive overhaul by its own words. The paper's abstract is \
+         of 31 January, its figures are older, and the paper of 1995 says that read-ahead was largely \
+         rewritten. EFS comes nearer to the table by it and BSD-LFS goes away from it.",
+        "sys/kern/vfs_cluster.c 8.1 (10 June 1993) to 8.4 (4 January 1994), cluster_read; 8.5 is of 12 \
+         January; LvC 2",
+        instead "reading=growing",
+        Variation::of_runs(|need| match need.config.starts_with("efs") {
+            true => with(need, "reading=growing"),
+            false => on_1994(need, "reading=growing"),
+        })
+    ),
+    choice!(
+        Settled, 0, CLC,
         "lfs-reading",
         "BSD-LFS of 1994 reads as the other file systems do",
-        "reading=growing",
+        "reading=two-first",
         "it read direct blocks one by one, for which the table was the only evidence. Both file \
-         systems call the same function; the version is that of 12 January 1994 (the paper is of \
-         31 January).",
-        "sys/ufs/ufs/ufs_readwrite.c, READ calls sys/kern/vfs_cluster.c, cluster_read",
+         systems call the same function.",
+        "sys/ufs/ufs/ufs_readwrite.c 8.4 (4 January 1994), READ calls cluster_read",
         instead "reading=direct-singly",
         Variation::of_runs(|need| on_1994(need, "reading=direct-singly"))
     ),
@@ -415,9 +430,9 @@ const SETTLED: &[Choice] = &[
         Settled, 0, CLC,
         "efs-reading",
         "EFS reads as the other file systems do",
-        "reading=growing",
+        "reading=two-first",
         "it read whole clusters, as McVoy and Kleiman describe theirs.",
-        "sys/ufs/ufs/ufs_readwrite.c, READ calls sys/kern/vfs_cluster.c, cluster_read",
+        "sys/ufs/ufs/ufs_readwrite.c 8.4 (4 January 1994), READ calls cluster_read",
         instead "reading=clusters",
         Variation::of_runs(|need| match need.config.starts_with("efs") {
             true => with(need, "reading=clusters"),

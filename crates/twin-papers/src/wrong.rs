@@ -31,6 +31,7 @@ pub struct Wrong {
 
 const BOTH: &[Paper] = &[Paper::Clc, Paper::Lvc];
 const LVC: &[Paper] = &[Paper::Lvc];
+const CLC: &[Paper] = &[Paper::Clc];
 
 /// A wrong model of the machine.
 const fn wrong(
@@ -65,6 +66,11 @@ pub const WRONG: &[Wrong] = &[
     // check that holds could tell.
     wrong("no-gap", "FFS leaves no gaps between clusters", LVC, |need| {
         on(Layout::Ffs, need, "rotdelay=0")
+    }),
+    // The paper of 1995 has no statement that holds and turns with it: FFS then overwrites large files as fast against
+    // LFS as the paper says, which it does not with its reads.
+    wrong("blind-overwrite", "FFS overwrites blocks without reading them", CLC, |need| {
+        on(Layout::Ffs, need, "overwrite=needed")
     }),
     wrong("no-read-ahead", "nothing is read ahead", BOTH, |need| {
         on_bsd(need, "reading=one-by-one")
