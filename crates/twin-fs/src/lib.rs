@@ -21,7 +21,7 @@
 //! assert_eq!(geometry.data_len(1, 8192 + 1500), 2048);
 //! ```
 //!
-//! `examples/embed.rs` drives a whole volume through this crate's interface.
+//! `crates/twin-lfs/examples/embed.rs` drives a whole volume through this crate's interface.
 
 #![allow(missing_docs)] // Fields of `Op`'s variants are documented on their variant.
 

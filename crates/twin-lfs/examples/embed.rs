@@ -8,7 +8,8 @@
 //!
 //! An embedder provides a [`BlockDevice`], a driver for the executor that knows the time and waits
 //! for the device (here [`ClockOnly`], for a device that completes requests at once), and a front
-//! end that turns the calls of its users into requests.
+//! end that turns the calls of its users into requests. It depends on the core alone: the layout
+//! and the crates below it.
 
 use std::cell::RefCell;
 use std::error::Error;
@@ -58,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rt = Rt::new(ClockOnly::default(), 1);
     let flash: Rc<dyn BlockDevice> =
         Rc::new(Flash { sectors: RefCell::new(vec![[0; 512]; 64 << 11]) });
-    let config = twin_lab::layouts::layout("lfs")?.config();
+    let config = twin_lfs::LFS.config();
     let identity = Identity { uuid: *b"example of embed", root: (0, 0, 0o755) };
     println!("{}", rt.block_on(config.mkfs(&rt, Rc::clone(&flash), identity))??);
     let opening = config.open(&rt, flash, Cpu::none(), Settings::default());
