@@ -551,7 +551,7 @@ mod tests {
         ];
         Advice {
             name: "a load".into(),
-            measure: MEASURES.first(),
+            measure: MEASURES.default_entry(),
             trust: Trust::of(finalists.iter().map(|one| &one.config)),
             finalists,
             set: is_set.then_some(0),
@@ -642,7 +642,7 @@ mod tests {
             written_bytes: 1,
         };
         let tried = [run(0, "a", 1.0), run(1, "b", 5.0), run(1, "c", 4.0)];
-        let report = partial_report("a load", MEASURES.first(), tried.iter());
+        let report = partial_report("a load", MEASURES.default_entry(), tried.iter());
         let text = report.write(Form::Terminal(None));
         assert!(
             text.starts_with("After 3 runs the best in round 2 is c, with 4.00 s by finish;"),

@@ -39,9 +39,9 @@ impl Contender {
     /// The default policy of a kind.
     pub(crate) fn default(kind: Kind) -> Contender {
         match kind {
-            Kind::Replacement => Contender::Replacement(replacement::REGISTRY.first()),
-            Kind::Flush => Contender::Flush(flush::REGISTRY.first()),
-            Kind::Victim => Contender::Victim(victim::REGISTRY.first()),
+            Kind::Replacement => Contender::Replacement(replacement::REGISTRY.default_entry()),
+            Kind::Flush => Contender::Flush(flush::REGISTRY.default_entry()),
+            Kind::Victim => Contender::Victim(victim::REGISTRY.default_entry()),
         }
     }
 

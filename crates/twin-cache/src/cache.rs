@@ -617,7 +617,7 @@ mod tests {
     use twin_disk::Buf;
 
     fn cache(frames: u64) -> (Cache, Rc<FileFrames>) {
-        let policy = replacement::REGISTRY.first().make(Capacity::frames(frames));
+        let policy = replacement::REGISTRY.default_entry().make(Capacity::frames(frames));
         (Cache::new(frames * 4096, 4096, policy), FileFrames::new(7))
     }
 

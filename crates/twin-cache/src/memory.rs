@@ -158,7 +158,7 @@ mod tests {
     fn volumes(count: usize, pieces: u64) -> (Rc<Memory>, Vec<Volume>) {
         let memory = Memory::new(pieces * PIECE);
         let all = (0..count).map(|_| {
-            let policy = replacement::REGISTRY.first().make(crate::Capacity::frames(64));
+            let policy = replacement::REGISTRY.default_entry().make(crate::Capacity::frames(64));
             let cache = Rc::new(Cache::new(1 << 40, FRAME, policy));
             let inner = Rc::clone(&cache);
             memory.join(Box::new(move |f| f(&*inner)));

@@ -400,7 +400,8 @@ mod tests {
             let mut all = LruSizes::new(&sizes, 200);
             all.feed(accesses.iter().copied());
             let one = |frames: &u32| {
-                let policy = replacement::REGISTRY.first().make(Capacity::frames((*frames).into()));
+                let policy =
+                    replacement::REGISTRY.default_entry().make(Capacity::frames((*frames).into()));
                 accesses.len() as u64 - hits(policy, *frames, 200, accesses.iter().copied())
             };
             assert_eq!(all.misses(), sizes.iter().map(one).collect::<Vec<_>>(), "seed {seed}");

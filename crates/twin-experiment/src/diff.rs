@@ -163,7 +163,7 @@ mod tests {
             let rows = rows.into_iter().map(|row| Ok(serde_json::from_value(row).unwrap()));
             Side { name, rows }
         };
-        difference(side("old", first), side("new", second), MEASURES.first(), 0.02)
+        difference(side("old", first), side("new", second), MEASURES.default_entry(), 0.02)
     }
 
     #[test]

@@ -76,9 +76,9 @@ impl Plan {
         // With the pauses of one workload, the ends of its runs tell nothing.
         let by_default = || {
             let mut measures = prepared.iter().map(|ready| measure_for(ready.pace));
-            measures.find(|measure| measure.name != MEASURES.first().name)
+            measures.find(|measure| measure.name != MEASURES.default_entry().name)
         };
-        let measure = experiment.measure.or_else(by_default).unwrap_or(MEASURES.first());
+        let measure = experiment.measure.or_else(by_default).unwrap_or(MEASURES.default_entry());
         measurable(measure, &configs).map_err(SettingsError::new)?;
         let mut jobs = Vec::new();
         for (workload, ready) in prepared.iter().enumerate() {

@@ -55,7 +55,7 @@ impl MkfsOptions {
     pub fn modern(uuid: [u8; 16]) -> MkfsOptions {
         MkfsOptions {
             profile: Profile::Modern,
-            ordering: ordering::REGISTRY.first().name.into(),
+            ordering: ordering::REGISTRY.default_entry().name.into(),
             block_size: 8192,
             frag_size: 1024,
             group_bytes: None,

@@ -68,9 +68,9 @@ impl FfsSettings {
 impl Default for FfsSettings {
     fn default() -> Self {
         FfsSettings {
-            allocation: crate::allocation::REGISTRY.first().name.into(),
-            dir_placement: crate::dir_placement::REGISTRY.first().name.into(),
-            write_behind: crate::write_behind::REGISTRY.first().name.into(),
+            allocation: crate::allocation::REGISTRY.default_entry().name.into(),
+            dir_placement: crate::dir_placement::REGISTRY.default_entry().name.into(),
+            write_behind: crate::write_behind::REGISTRY.default_entry().name.into(),
             reallocate: true,
             lazy_fsync: false,
             #[cfg(feature = "planted-faults")]

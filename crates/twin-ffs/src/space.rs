@@ -606,7 +606,7 @@ mod tests {
     fn sample(reuse: Reuse) -> (Superblock, Space) {
         let sb = crate::MkfsOptions::classic([7; 16]).superblock(64 << 20, 512).unwrap();
         let groups = (0..sb.groups).map(|g| Group::empty(&sb, g)).collect();
-        let first_fit = crate::allocation::REGISTRY.first().make();
+        let first_fit = crate::allocation::REGISTRY.default_entry().make();
         let space = Space::new(&sb, groups, first_fit, reuse);
         (sb, space)
     }

@@ -137,7 +137,7 @@ impl Commands {
 
 /// The policy of which an age alone is said.
 fn default_flush() -> &'static str {
-    twin_cache::flush::REGISTRY.first().name
+    twin_cache::flush::REGISTRY.default_entry().name
 }
 
 fn mkfs_value(key: &str, value: &str) -> Result<String, SettingsError> {

@@ -217,7 +217,7 @@ mod tests {
     /// What is said of a pair of which the first is on a faster disk, with these changed configurations.
     fn said_of(changed: &dyn Fn(&Config, &str) -> Result<Run, String>) -> String {
         let workload = Workload::Generated("small-files:files=50".into(), 1);
-        let measure = MEASURES.first();
+        let measure = MEASURES.default_entry();
         let runs = SeedRuns { workload: &workload, pace: Pace::Asap, seeds: 1, measure };
         let pair = [&config(FAST), &config(SLOW)];
         let figures = pair.map(|config| crate::simulate(config, &workload, Pace::Asap).unwrap());

@@ -70,7 +70,7 @@ fn the_golden_picture_of_the_readme_is_what_a_run_draws() {
         shared: "",
         verdict: None,
         why_shared: "",
-        measure: MEASURES.first(),
+        measure: MEASURES.default_entry(),
         runs: &runs,
         not_run: &[],
         details: false,

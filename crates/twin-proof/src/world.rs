@@ -96,7 +96,7 @@ impl<L: Subject> AnyWorld<L> {
             Ok(Ok(model)) => model,
             _ => unreachable!("the models for tests take any size"),
         };
-        let scheduler = queue::REGISTRY.first().make();
+        let scheduler = queue::REGISTRY.default_entry().make();
         let mut builder = SimDisk::builder(&rt, model).scheduler(scheduler).platter(platter);
         builder = builder.faults(faults);
         if let Some(log) = log {

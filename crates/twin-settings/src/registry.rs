@@ -66,18 +66,20 @@ struct Added<M: 'static> {
     next: OnceLock<&'static Added<M>>,
 }
 
-/// All components of a kind, the default one first.
+/// All components of a kind, one of which is the default.
 pub struct Registry<M: 'static> {
     what: &'static str,
     built_in: &'static [RegistryEntry<M>],
+    /// The place of the default among them.
+    default: usize,
     added: OnceLock<&'static Added<M>>,
 }
 
 impl<M> Registry<M> {
-    /// A registry of components of the kind `what`, such as "replacement policy". Two entries with
-    /// the same name do not compile.
+    /// A registry of components of the kind `what`, such as "replacement policy"; the first is the default, unless
+    /// [another](Self::with_default) is named. Two entries with the same name do not compile.
     pub const fn new(what: &'static str, built_in: &'static [RegistryEntry<M>]) -> Registry<M> {
-        assert!(!built_in.is_empty(), "a registry has a default, its first entry");
+        assert!(!built_in.is_empty(), "a registry has a default");
         let mut at = 0;
         while at < built_in.len() {
             let mut other = at + 1;
@@ -90,7 +92,24 @@ impl<M> Registry<M> {
             }
             at += 1;
         }
-        Registry { what, built_in, added: OnceLock::new() }
+        Registry { what, built_in, default: 0, added: OnceLock::new() }
+    }
+
+    /// The same with the default of this name, wherever in the list it stands: what is used where nobody chooses, as
+    /// on every mount, does not depend on the order of a list. A name that no entry has does not compile.
+    pub const fn with_default(
+        what: &'static str,
+        default: &str,
+        built_in: &'static [RegistryEntry<M>],
+    ) -> Registry<M> {
+        let mut registry = Registry::new(what, built_in);
+        let mut at = 0;
+        while at < built_in.len() && !same(built_in[at].name, default) {
+            at += 1;
+        }
+        assert!(at < built_in.len(), "no entry has the name of the default");
+        registry.default = at;
+        registry
     }
 
     /// The kind of its components, for display.
@@ -176,12 +195,12 @@ impl<M> Registry<M> {
         }
     }
 
-    /// The first entry, which is the default.
-    pub const fn first(&self) -> &'static RegistryEntry<M> {
-        &self.built_in[0]
+    /// The default.
+    pub const fn default_entry(&self) -> &'static RegistryEntry<M> {
+        &self.built_in[self.default]
     }
 
-    /// The entries that are built in, the default first.
+    /// The entries that are built in.
     pub const fn built_in(&self) -> &'static [RegistryEntry<M>] {
         self.built_in
     }
@@ -191,7 +210,7 @@ impl<M> Registry<M> {
         self.built_in.iter().any(|entry| entry.name == name)
     }
 
-    /// All entries, the default first.
+    /// All entries.
     pub fn iter(&'static self) -> Entries<M> {
         Entries { built_in: self.built_in.iter(), added: &self.added }
     }
@@ -202,12 +221,12 @@ impl<M> Registry<M> {
         self.iter().count()
     }
 
-    /// The names of all entries with their descriptions, the default first.
+    /// The names of all entries with their descriptions.
     pub fn abouts(&'static self) -> Vec<(&'static str, &'static str)> {
         self.iter().map(|entry| (entry.name, entry.about)).collect()
     }
 
-    /// All names, the default first.
+    /// All names.
     pub fn names(&'static self) -> impl Iterator<Item = &'static str> + use<M> {
         self.iter().map(|entry| entry.name)
     }
@@ -254,7 +273,7 @@ pub struct Choice<M: 'static> {
 impl<M> Choice<M> {
     /// The default of a registry.
     pub const fn first(registry: &'static Registry<M>) -> Choice<M> {
-        Choice { registry, entry: registry.first() }
+        Choice { registry, entry: registry.default_entry() }
     }
 
     /// The component of this name, which may be [the path of a module](Registry::reach).
@@ -271,7 +290,7 @@ impl<M> Choice<M> {
         wanted: impl Fn(&RegistryEntry<M>) -> bool,
     ) -> Choice<M> {
         let entry = registry.iter().find(|entry| wanted(entry));
-        Choice { registry, entry: entry.unwrap_or(registry.first()) }
+        Choice { registry, entry: entry.unwrap_or(registry.default_entry()) }
     }
 
     /// The entry.
@@ -381,9 +400,21 @@ mod tests {
     );
 
     #[test]
+    fn the_default_is_the_entry_that_is_named_wherever_it_stands() {
+        static SIZES: Registry<u8> = Registry::with_default(
+            "size",
+            "large",
+            &[RegistryEntry::new("small", "", 1), RegistryEntry::new("large", "", 2)],
+        );
+        assert_eq!(SIZES.default_entry().name, "large");
+        assert_eq!(*Choice::first(&SIZES), 2);
+        assert_eq!(SIZES.names().next(), Some("small"));
+    }
+
+    #[test]
     fn components_are_found_by_name_and_the_first_is_the_default() {
         assert_eq!((SHAPES.get("square").unwrap().maker)(), 4);
-        assert_eq!(SHAPES.first().name, "round");
+        assert_eq!(SHAPES.default_entry().name, "round");
         assert_eq!(SHAPES.names().collect::<Vec<_>>(), ["round", "square"]);
     }
 

@@ -341,11 +341,11 @@ pub(crate) struct Volume {
     pub(crate) trace_format: Option<String>,
     /// Placement policies.
     #[arg(long, value_delimiter = ',', value_parser = placements(), hide_possible_values = true,
-        default_value = twin_clean::placement::REGISTRY.first().name)]
+        default_value = twin_clean::placement::REGISTRY.default_entry().name)]
     pub(crate) placement: Vec<String>,
     /// Victim policies.
     #[arg(long, value_delimiter = ',', value_parser = volume_victims(), hide_possible_values = true,
-        default_value = twin_clean::victim::REGISTRY.first().name,
+        default_value = twin_clean::victim::REGISTRY.default_entry().name,
         default_value_if("table", "true", "greedy,cost-benefit-sqrt"))]
     pub(crate) victim: Vec<String>,
     /// Seeds, such as 1,2,3.
@@ -462,11 +462,11 @@ pub(crate) struct Top {
     pub(crate) workload: Option<String>,
     /// The placement policy.
     #[arg(long, value_parser = placements(), hide_possible_values = true,
-        default_value = twin_clean::placement::REGISTRY.first().name)]
+        default_value = twin_clean::placement::REGISTRY.default_entry().name)]
     pub(crate) placement: String,
     /// The victim policy.
     #[arg(long, value_parser = volume_victims(), hide_possible_values = true,
-        default_value = twin_clean::victim::REGISTRY.first().name)]
+        default_value = twin_clean::victim::REGISTRY.default_entry().name)]
     pub(crate) victim: String,
     /// The seed of the workload. Default: 1.
     #[arg(long)]

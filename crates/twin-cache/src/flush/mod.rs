@@ -267,9 +267,10 @@ const fn who_writes(grain: Grain) -> FlushBy {
     }
 }
 
-/// All policies; the first is the default.
-pub static REGISTRY: Registry<FlushSpec> = Registry::new(
+/// All policies.
+pub static REGISTRY: Registry<FlushSpec> = Registry::with_default(
     "flush policy",
+    "segment",
     &[
         entry!(
             "segment",

@@ -202,9 +202,10 @@ const fn offline(make: Maker) -> Policy {
     Policy { make, needs_future: true, is_lru: false }
 }
 
-/// All policies; the first is the default.
-pub static REGISTRY: Registry<Policy> = Registry::new(
+/// All policies.
+pub static REGISTRY: Registry<Policy> = Registry::with_default(
     "replacement policy",
+    "lru",
     &[
         RegistryEntry::new(
             "lru",

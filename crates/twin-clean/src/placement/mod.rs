@@ -147,9 +147,10 @@ pub const APART: &str = "sep-gc";
 /// A policy in the registry.
 pub type PlacementEntry = RegistryEntry<PlacementSpec>;
 
-/// All policies; the first is the default. What is said about an entry is its rule.
-pub static REGISTRY: Registry<PlacementSpec> = Registry::new(
+/// All policies. What is said about an entry is its rule.
+pub static REGISTRY: Registry<PlacementSpec> = Registry::with_default(
     "placement policy",
+    "twin",
     &[
         RegistryEntry::new(
             "twin",

@@ -84,9 +84,10 @@ pub const OF_FILE_SYSTEMS: &str = "on-demand";
 /// A policy in the registry.
 pub type WhenEntry = RegistryEntry<TriggerSpec>;
 
-/// All policies; the first is the default. What is said about an entry is its rule.
-pub static REGISTRY: Registry<TriggerSpec> = Registry::new(
+/// All policies. What is said about an entry is its rule.
+pub static REGISTRY: Registry<TriggerSpec> = Registry::with_default(
     "policy of when to clean",
+    "idle",
     &[
         RegistryEntry::new(
             "idle",

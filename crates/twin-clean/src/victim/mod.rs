@@ -95,9 +95,10 @@ pub const OF_FILE_SYSTEMS: &str = "cost-benefit";
 /// A policy in the registry.
 pub type VictimEntry = RegistryEntry<VictimSpec>;
 
-/// All policies; the first is the default. What is said about an entry is its rule.
-pub static REGISTRY: Registry<VictimSpec> = Registry::new(
+/// All policies. What is said about an entry is its rule.
+pub static REGISTRY: Registry<VictimSpec> = Registry::with_default(
     "victim policy",
+    "twin",
     &[
         RegistryEntry::new(
             "twin",

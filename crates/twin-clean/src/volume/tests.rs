@@ -138,7 +138,7 @@ fn a_trace_that_only_writes_once_is_never_cleaned() {
     let trace = std::sync::Arc::new(builder.finish().unwrap());
     let geometry = VolumeGeometry::of_working_set(trace.blocks()).unwrap();
     for placement in &placement::REGISTRY {
-        let victim = &victim::REGISTRY.first();
+        let victim = &victim::REGISTRY.default_entry();
         let source = Source::Trace(std::sync::Arc::clone(&trace));
         let totals = StudyRun { geometry, source, placement, victim, seed: 1 }.run(&|_| {});
         assert_eq!(totals.user_writes, 5_000, "{}", placement.name);
@@ -314,6 +314,6 @@ fn registries_name_each_policy_once_and_say_its_rule_and_source() {
         assert_eq!(names.len(), all.len());
         assert!(all.iter().all(|(_, rule, source)| rule.len() > 5 && source.len() > 5));
     }
-    let ours = &placement::REGISTRY.first();
+    let ours = &placement::REGISTRY.default_entry();
     assert!(ours.online && ours.bits_per_block <= 32);
 }

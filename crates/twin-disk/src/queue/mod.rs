@@ -127,9 +127,10 @@ pub trait Scheduler {
 /// Makes an empty queue. It may hold what it needs for that.
 pub type Maker = &'static (dyn Fn() -> Box<dyn Scheduler> + Send + Sync);
 
-/// All schedulers; the first is the default of simulated disks.
-pub static REGISTRY: Registry<Maker> = Registry::new(
+/// All schedulers; simulated disks have the default unless they say otherwise.
+pub static REGISTRY: Registry<Maker> = Registry::with_default(
     "disk queue",
+    "fcfs",
     &[
         RegistryEntry::new("fcfs", "first come, first served", &|| Box::<fcfs::Fcfs>::default()),
         RegistryEntry::new(

@@ -63,9 +63,10 @@ pub trait Allocation {
 /// Makes the policy for a volume.
 pub type Maker = fn() -> Box<dyn Allocation>;
 
-/// All policies; the first is the default.
-pub static REGISTRY: Registry<Maker> = Registry::new(
+/// All policies.
+pub static REGISTRY: Registry<Maker> = Registry::with_default(
     "allocation policy",
+    "first-fit",
     &[
         RegistryEntry::new(
             "first-fit",

@@ -27,9 +27,10 @@ pub trait DirPlacement {
 /// Makes the policy for a volume.
 pub type Maker = fn() -> Box<dyn DirPlacement>;
 
-/// All policies; the first is the default.
-pub static REGISTRY: Registry<Maker> = Registry::new(
+/// All policies.
+pub static REGISTRY: Registry<Maker> = Registry::with_default(
     "directory placement",
+    "spread",
     &[
         RegistryEntry::new(
             "spread",

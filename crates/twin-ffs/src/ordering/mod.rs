@@ -73,9 +73,10 @@ impl OrderingSpec {
 /// A policy in the registry.
 pub type OrderingEntry = RegistryEntry<OrderingSpec>;
 
-/// All policies; the first is the default.
-pub static REGISTRY: Registry<OrderingSpec> = Registry::new(
+/// All policies.
+pub static REGISTRY: Registry<OrderingSpec> = Registry::with_default(
     "ordering",
+    "journal",
     &[
         RegistryEntry::new(
             "journal",

@@ -106,9 +106,10 @@ impl FileClusters {
 /// Makes the policy for a volume.
 pub type Maker = fn() -> Box<dyn WriteBehind>;
 
-/// All policies; the first is the default.
-pub static REGISTRY: Registry<Maker> = Registry::new(
+/// All policies.
+pub static REGISTRY: Registry<Maker> = Registry::with_default(
     "write-behind policy",
+    "with-flush",
     &[
         RegistryEntry::new(
             "with-flush",

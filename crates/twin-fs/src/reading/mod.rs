@@ -70,9 +70,10 @@ pub trait ReadPolicy {
 /// Makes a policy; `None` stands for reading all blocks of an operation at once.
 pub type Maker = Option<fn() -> Box<dyn ReadPolicy>>;
 
-/// All read policies; the first is the default and reads all blocks of an operation at once.
-pub static REGISTRY: Registry<Maker> = Registry::new(
+/// All read policies; the default reads all blocks of an operation at once.
+pub static REGISTRY: Registry<Maker> = Registry::with_default(
     "read policy",
+    "whole",
     &[
         RegistryEntry::new(
             "whole",

@@ -32,7 +32,7 @@ pub(super) fn spec(library: &'static Library) -> Result<FlushSpec, String> {
         // SAFETY: hooks of a loaded library may be called on any thread.
         let policy = unsafe { (hooks.make)(age_ns) };
         let instance = std::cell::RefCell::new(Instance::new(library, policy, hooks.drop));
-        let plain = REGISTRY.first().make(None);
+        let plain = REGISTRY.default_entry().make(None);
         Box::new(Module { hooks, instance, grain, plain })
     };
     Ok(FlushSpec::from_outside(hooks.age_ns, grain, make))

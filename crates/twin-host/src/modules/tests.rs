@@ -81,7 +81,7 @@ fn of<P: Replacement>(name: &'static str) -> Box<dyn twin_cache::Replacement> {
 }
 
 fn lru_of_the_program() -> u64 {
-    let lru = replacement::REGISTRY.first().make(Capacity::frames(50));
+    let lru = replacement::REGISTRY.default_entry().make(Capacity::frames(50));
     hits(lru, 50, 300, accesses())
 }
 

@@ -119,7 +119,7 @@ fn the_disk_reads_misses_and_writes_what_is_dirty() {
     let text = "0,R,0,8192,1\n0,W,8192,4096,2\n0,W,12288,512,3\n0,R,0,4096,4\n";
     let accesses = of_text(text, false);
     let disk = model::REGISTRY.get("ssd-sata").unwrap();
-    let policies = vec![REGISTRY.first()];
+    let policies = vec![REGISTRY.default_entry()];
     let study = Study { disk: Some(disk), policies, ..study(&accesses) };
     let rows = study.run(1, &|_| {}, &|_, _| {}).unwrap();
     // With one frame every access is a miss, with ten only the first ones.
@@ -135,7 +135,7 @@ fn the_disk_reads_misses_and_writes_what_is_dirty() {
 #[test]
 fn a_trace_that_the_disk_cannot_hold_is_refused() {
     let accesses = of_text("0,R,0,4096,1\n0,R,4398046511104,4096,2\n", false);
-    let disk = model::REGISTRY.first();
+    let disk = model::REGISTRY.default_entry();
     // Its places are beyond the disk, but both blocks fit.
     Study { disk: Some(disk), ..study(&accesses) }.check().unwrap();
     let text: String = (0..3000u64).map(|n| format!("0,R,{},1048576,{n}\n", n << 20)).collect();

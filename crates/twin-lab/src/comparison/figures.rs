@@ -295,13 +295,16 @@ mod tests {
     fn tables_keep_to_the_width_of_the_terminal() {
         let runs: Vec<Figures> = (1..6).map(|n| run("lfs:cache=8M", Some(n))).collect();
         for width in 50..200 {
-            let summary = summary_of(&runs, &[], MEASURES.first(), Some(width));
+            let summary = summary_of(&runs, &[], MEASURES.default_entry(), Some(width));
             let all = all_of(&runs, Some(width));
             assert!(widest(&summary) <= width.into(), "{width}:\n{summary}");
             assert!(widest(&all) <= width.into(), "{width}:\n{all}");
             assert_eq!(all.matches("lfs:cache=8M").count(), 5, "each run is shown once");
         }
-        assert_eq!(summary_of(&runs, &[], MEASURES.first(), None).matches("cache hits").count(), 1);
+        assert_eq!(
+            summary_of(&runs, &[], MEASURES.default_entry(), None).matches("cache hits").count(),
+            1
+        );
     }
 
     #[test]
@@ -337,7 +340,7 @@ mod tests {
         let text = summary_of(
             &[failed, run("b", Some(2)), run("a", Some(1))],
             &not_run,
-            MEASURES.first(),
+            MEASURES.default_entry(),
             None,
         );
         let at = |word: &str| text.find(word).unwrap_or_else(|| panic!("no {word}: {text}"));

@@ -230,7 +230,7 @@ mod tests {
         runs: &[(Config, Seeded)],
         not_run: &[(String, String)],
     ) -> String {
-        let (title, measure, details) = ("<zipf>", MEASURES.first(), false);
+        let (title, measure, details) = ("<zipf>", MEASURES.default_entry(), false);
         let (shared, why_shared) = ("", "");
         Comparison { title, shared, why_shared, verdict, measure, runs, not_run, details }
             .report()
@@ -294,7 +294,7 @@ mod tests {
         runs[0].1.figures.failed = 3;
         let trust = Trust::of(runs.iter().map(|(config, _)| config));
         let mut figures: Vec<_> = runs.iter_mut().map(|(_, run)| &mut run.figures).collect();
-        rank(&mut figures, MEASURES.first(), &trust);
+        rank(&mut figures, MEASURES.default_entry(), &trust);
         let page = page(None, &runs, &[]);
         assert_eq!(page.matches("url(#hatch)").count(), 1);
         assert!(page.contains("lfs:size=64M: 3 of "), "the failure is told in words");

@@ -74,7 +74,7 @@ impl Cuts {
         let model = models.last();
         let model = model.ok_or_else(|| model_error("there is no disk for tests"))?;
         let model = model.build(&options).map_err(model_error)?;
-        let scheduler = queue::REGISTRY.first().make();
+        let scheduler = queue::REGISTRY.default_entry().make();
         let disk = SimDisk::builder(&rt, model).scheduler(scheduler).platter(platter).start();
         let device: Rc<dyn BlockDevice> = Rc::new(disk);
         let config = &self.run.config;

@@ -333,7 +333,7 @@ fn disks(text: &Text, hosts: &[Host], buses: &[BusPart]) -> Result<Vec<Disk>, Se
                     return Err(SettingsError::unknown("setting of a disk", setting.key, names));
                 }
             }
-            let queue = disk.queue.as_deref().unwrap_or(queue::REGISTRY.first().name);
+            let queue = disk.queue.as_deref().unwrap_or(queue::REGISTRY.default_entry().name);
             let layout = LAYOUTS[0].name();
             let mut text = format!("{layout}:disk={},queue={queue},size=full", disk.model);
             if !disk.settings.is_empty() {

@@ -112,7 +112,7 @@ pub fn measurable(measure: &MeasureEntry, configs: &[Config]) -> Result<(), Stri
 /// The measure that judges runs at this pace unless another one is chosen.
 pub fn measure_for(pace: Pace) -> &'static MeasureEntry {
     let name = if keeps_pauses(pace) { WAITING } else { FINISH };
-    MEASURES.iter().find(|measure| measure.name == name).unwrap_or(MEASURES.first())
+    MEASURES.iter().find(|measure| measure.name == name).unwrap_or(MEASURES.default_entry())
 }
 
 /// True if pauses of the clients are a part of the run.

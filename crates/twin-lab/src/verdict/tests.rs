@@ -152,7 +152,7 @@ fn wear_is_judged_where_disks_wear_and_refused_where_none_does() {
     assert_eq!(measurable(measure, &configs("lfs:disk=ssd-mqsim")), Ok(()));
     let refused = measurable(measure, &configs("lfs:disk=ssd-sata")).unwrap_err();
     assert!(refused.contains("disk=ssd-tlc"), "{refused}");
-    assert_eq!(measurable(MEASURES.first(), &configs("lfs")), Ok(()));
+    assert_eq!(measurable(MEASURES.default_entry(), &configs("lfs")), Ok(()));
 }
 
 #[test]

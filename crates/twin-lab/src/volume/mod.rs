@@ -52,7 +52,7 @@ pub fn every(
 /// The policies of the full table: our own pair, then every other placement policy with these
 /// victim policies.
 pub fn full_table(victims: &[&'static victim::VictimEntry]) -> Vec<Policies> {
-    let ours = (placement::REGISTRY.first(), victim::REGISTRY.first());
+    let ours = (placement::REGISTRY.default_entry(), victim::REGISTRY.default_entry());
     let others: Vec<_> = placement::REGISTRY.iter().skip(1).collect();
     std::iter::once(ours).chain(every(&others, victims)).collect()
 }
@@ -60,7 +60,7 @@ pub fn full_table(victims: &[&'static victim::VictimEntry]) -> Vec<Policies> {
 /// The policies of [`gaps`]: our own pair, then every pair of other policies that does not know the
 /// future.
 pub fn rivals() -> Vec<Policies> {
-    let ours = (placement::REGISTRY.first(), victim::REGISTRY.first());
+    let ours = (placement::REGISTRY.default_entry(), victim::REGISTRY.default_entry());
     let placements = placement::REGISTRY.iter().skip(1).filter(|entry| entry.online);
     let placements: Vec<_> = placements.collect();
     let victims: Vec<_> = victim::REGISTRY.iter().skip(1).collect();
@@ -252,6 +252,6 @@ mod tests {
         let (placements, victims) = (placement::REGISTRY.iter(), victim::REGISTRY.iter());
         let others = (placements.filter(|entry| entry.online).count() - 1) * (victims.count() - 1);
         assert_eq!(pairs.len(), 1 + others);
-        assert_eq!(pairs[0].0.name, placement::REGISTRY.first().name);
+        assert_eq!(pairs[0].0.name, placement::REGISTRY.default_entry().name);
     }
 }

@@ -51,14 +51,14 @@ fn pair(server: usize, model: usize) -> Pair {
     let study = Study {
         totals,
         model: write,
-        cleaning: Cleaning::When(trigger::REGISTRY.first()),
+        cleaning: Cleaning::When(trigger::REGISTRY.default_entry()),
         victim: &victim::REGISTRY[1],
         seed: 1,
         pauses: Pauses::Sessions,
         lost: 0.0,
     };
     let size = ((totals.file_system_bytes as f64 * VOLUME) as u64).next_multiple_of(1 << 20);
-    let (when, victim) = (trigger::REGISTRY.first().name, victim::REGISTRY[1].name);
+    let (when, victim) = (trigger::REGISTRY.default_entry().name, victim::REGISTRY[1].name);
     let config = Config::parse(&format!("{CONFIG},size={size},when={when},victim={victim}"));
     let durable = if write == WriteModel::Sync { "yes" } else { "no" };
     let (at, part) = (server + 1, PERCENT[server]);

@@ -30,9 +30,9 @@ const LOST: f64 = 2.0 / 2200.0;
 fn run(at: usize, model: WriteModel, policies: Policies, variation: &Variation) -> Option<Outcome> {
     let (when, victim) = match policies {
         Policies::Paper | Policies::Lossy => {
-            (Some(trigger::REGISTRY.first()), &victim::REGISTRY[1])
+            (Some(trigger::REGISTRY.default_entry()), &victim::REGISTRY[1])
         }
-        Policies::Ours => (Some(&trigger::REGISTRY[1]), victim::REGISTRY.first()),
+        Policies::Ours => (Some(&trigger::REGISTRY[1]), victim::REGISTRY.default_entry()),
         Policies::Never => (None, &victim::REGISTRY[1]),
     };
     let when = when.filter(|_| !variation.never_cleans);

@@ -75,7 +75,7 @@ pub(super) async fn start(
     };
     let entry = twin_sim::model::REGISTRY.get(model).map_err(|e| e.to_string())?;
     let model = entry.build(&options).map_err(|e| format!("{e:?}"))?;
-    let disk = SimDisk::builder(rt, model).scheduler(queue::REGISTRY.first().make());
+    let disk = SimDisk::builder(rt, model).scheduler(queue::REGISTRY.default_entry().make());
     let disk = disk.platter(platter).faults(life.faults.clone()).crashable().start();
     let on = Rc::new(Cell::new(true));
     let flushes = scenario.bug != Some(Bug::FlushLies);

@@ -46,7 +46,8 @@ pub(super) fn make(config: &Config) -> Result<(Platter, u32), String> {
     let options = twin_sim::model::Options { size: config.size, ..Default::default() };
     let entry = twin_sim::model::REGISTRY.get("instant").map_err(|e| e.to_string())?;
     let model = entry.build(&options).map_err(|e| format!("{e:?}"))?;
-    let disk = SimDisk::builder(&rt, model).scheduler(queue::REGISTRY.first().make()).start();
+    let disk =
+        SimDisk::builder(&rt, model).scheduler(queue::REGISTRY.default_entry().make()).start();
     let identity = Identity { uuid: remote::KEY, root: (0, 0, 0o755) };
     let device: Rc<dyn twin_disk::BlockDevice> = Rc::new(disk.clone());
     let made = rt.block_on(async {

@@ -249,7 +249,7 @@ impl Builder {
         let power = Rc::new(Event::new());
         let engine = Engine::new(EngineParts {
             model: self.model,
-            scheduler: self.scheduler.unwrap_or_else(|| queue::REGISTRY.first().make()),
+            scheduler: self.scheduler.unwrap_or_else(|| queue::REGISTRY.default_entry().make()),
             bus: self.bus,
             platter,
             plan: self.faults,

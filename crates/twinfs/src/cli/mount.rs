@@ -38,7 +38,7 @@ pub(crate) struct Mount {
     #[arg(long, default_value = "256M")]
     pub(crate) cache: Size,
     #[arg(help_heading = "Policies", long, value_name = "POLICY", value_parser = replacement, help = replacement_help(),
-        default_value = twin_cache::replacement::REGISTRY.first().name)]
+        default_value = twin_cache::replacement::REGISTRY.default_entry().name)]
     pub(crate) replacement: &'static str,
     /// Memory that the whole daemon may use, instead of --cache. The cache may use the memory that
     /// remains after its own bookkeeping, buffers of requests and the program itself. `twinfs stat DIR`

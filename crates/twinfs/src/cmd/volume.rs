@@ -136,7 +136,7 @@ fn inputs(args: &Volume) -> Result<(Workloads, Readings), Failure> {
     }
     let writes = (f64::from(args.blocks) * args.volumes) as u64;
     let blocks = args.blocks;
-    let default = [workload::REGISTRY.first().name.to_owned()];
+    let default = [workload::REGISTRY.default_entry().name.to_owned()];
     if let Some(format) = &args.trace_format {
         return Err(usage(format!("--trace-format {format} is for traces: give --trace too")));
     }

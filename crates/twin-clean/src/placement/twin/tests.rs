@@ -16,7 +16,11 @@ fn amplification(workload: &str, placement: &str, victim: &str) -> f64 {
 
 /// Policy names stand in their registries, which list the policies of this project first.
 fn ours(workload: &str) -> f64 {
-    amplification(workload, placement::REGISTRY.first().name, victim::REGISTRY.first().name)
+    amplification(
+        workload,
+        placement::REGISTRY.default_entry().name,
+        victim::REGISTRY.default_entry().name,
+    )
 }
 
 /// The least write amplification of these placement policies with any victim policy but `twin`.

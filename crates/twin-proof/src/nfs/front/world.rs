@@ -65,7 +65,7 @@ fn disk(rt: &Rt, model: &str, platter: Option<Platter>, size: Option<u64>) -> Si
     let options = twin_sim::model::Options { size, seed: rt.seed(), ..Default::default() };
     let entry = twin_sim::model::REGISTRY.get(model).expect("a model");
     let model = entry.build(&options).expect("options of the model");
-    let mut disk = SimDisk::builder(rt, model).scheduler(queue::REGISTRY.first().make());
+    let mut disk = SimDisk::builder(rt, model).scheduler(queue::REGISTRY.default_entry().make());
     if let Some(platter) = platter {
         disk = disk.platter(platter);
     }

@@ -54,9 +54,10 @@ fn for_simulations(args: &Top) -> Option<&'static str> {
 fn bare(args: &Top) -> Outcome {
     let placement = placement::REGISTRY.get(&args.placement).map_err(|e| e.to_string())?;
     let victim = victim::REGISTRY.get(&args.victim).map_err(|e| e.to_string())?;
-    let workload =
-        workload::parse(args.workload.as_deref().unwrap_or(workload::REGISTRY.first().name))
-            .map_err(usage)?;
+    let workload = workload::parse(
+        args.workload.as_deref().unwrap_or(workload::REGISTRY.default_entry().name),
+    )
+    .map_err(usage)?;
     let blocks = args.blocks.unwrap_or(BLOCKS);
     let geometry = VolumeGeometry::of_working_set(blocks).map_err(usage)?;
     let geometry = geometry.check_for(placement).map_err(usage)?;
