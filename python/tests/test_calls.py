@@ -83,7 +83,10 @@ def test_progress_is_told() -> None:
 
 
 INTERRUPTED = """
-import sys, twinfs
+import signal, twinfs
+# Shells have jobs in the background ignore it.
+signal.signal(signal.SIGINT, signal.default_int_handler)
+print("begins", flush=True)
 try:
     twinfs.compare("mail:messages=3000000", ["lfs:size=1G"])
 except KeyboardInterrupt:
@@ -95,7 +98,8 @@ except KeyboardInterrupt:
 
 def test_ctrl_c_ends_a_call_and_not_the_process() -> None:
     process = subprocess.Popen([sys.executable, "-c", INTERRUPTED], stdout=subprocess.PIPE, text=True)
-    time.sleep(1.5)
+    assert process.stdout is not None and process.stdout.readline() == "begins\n"
+    time.sleep(1)
     process.send_signal(signal.SIGINT)
     out, _ = process.communicate(timeout=60)
     assert out.split() == ["interrupted", "1"] and process.returncode == 0
