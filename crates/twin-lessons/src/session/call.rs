@@ -6,7 +6,7 @@ use twin_rt::Time;
 use twin_sim::Platter;
 
 use super::setup::{LAYOUTS, Setup};
-use super::{Kept, MOST_LINES, Session, State, World, crash, look};
+use super::{MOST_LINES, Session, State, World, crash, look};
 use crate::exercise;
 
 type Answer = Result<Value, String>;
@@ -96,7 +96,10 @@ impl Session {
             "recover" => self.recover(),
             "chapters" => Ok(exercise::listed()),
             "exercise" => exercise::asked(text("id"), text("seed")),
-            "grade" => exercise::graded(text("id"), text("seed"), &command["answers"]),
+            "grade" => {
+                let reveal = command["reveal"] == true;
+                exercise::graded(text("id"), text("seed"), &command["answers"], reveal)
+            }
             other => Err(format!("{other:?}: there is no such command")),
         }
     }
@@ -164,13 +167,6 @@ impl Session {
     }
 }
 
-impl Session {
-    /// What is needed to make the present volume again.
-    pub(super) fn _kept(&self) -> Option<Kept> {
-        self.world.as_ref().map(World::kept)
-    }
-}
-
 /// What a page offers: layouts, disks, policies.
 fn about() -> Value {
     let names = |all: Vec<(&'static str, &'static str)>| -> Vec<Value> {
@@ -203,6 +199,7 @@ fn about() -> Value {
         "queues": names(queues),
         "replacement": names(twin_cache::replacement::REGISTRY.iter().map(|one| (one.name, one.about)).collect()),
         "victims": names(victims),
+        "when": names(twin_clean::trigger::REGISTRY.iter().map(|one| (one.name, one.about)).collect()),
         "shell": super::shell::HELP.iter().map(|(form, about)| json!({"form": form, "about": about})).collect::<Vec<_>>(),
     })
 }

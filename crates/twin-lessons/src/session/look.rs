@@ -5,8 +5,9 @@ use std::rc::Rc;
 
 use serde_json::{Value, json};
 use twin_disk::BlockDevice;
-use twin_fs::{CheckRequest, ROOT_INO, SegmentPhase};
+use twin_fs::{CheckRequest, LayoutKind, ROOT_INO, SegmentPhase};
 use twin_rt::{ClockOnly, Rt};
+use twin_sim::Platter;
 
 use super::dumped::dump;
 use super::machine::Machine;
@@ -168,12 +169,16 @@ pub(super) fn bytes(world: &World, at: u64, len: u64) -> Result<Value, String> {
 
 /// Checks what is on the platter, without changing it.
 pub(super) fn check(world: &World) -> Result<Value, String> {
-    let (platter, _) = world.platter();
+    checked(world.setup.layout, &world.platter().0)
+}
+
+/// Checks a platter.
+pub(super) fn checked(layout: &'static dyn LayoutKind, platter: &Platter) -> Result<Value, String> {
     let rt = Rt::new(ClockOnly::default(), 1);
-    let device: Rc<dyn BlockDevice> = Rc::new(still(&rt, platter)?);
+    let device: Rc<dyn BlockDevice> = Rc::new(still(&rt, platter.clone())?);
     let how = CheckRequest::default();
     let mut progress = |_, _| {};
-    let checking = world.setup.layout.check(&rt, device, how, &mut progress);
+    let checking = layout.check(&rt, device, how, &mut progress);
     let checked = rt.block_on(checking).map_err(|_| "the check does not end".to_string());
     rt.crash();
     Ok(match checked? {

@@ -4,6 +4,7 @@
 //! browser too. A command is an object with the name of what to do in `do`; an answer has `ok`, and `error` with the
 //! reason if that is false. Lines of the shell are kept as the history: undoing the last one repeats the others.
 
+mod bench;
 mod call;
 mod crash;
 mod dumped;
@@ -21,6 +22,7 @@ use serde_json::{Value, json};
 use twin_rt::Time;
 use twin_sim::Platter;
 
+pub(crate) use bench::{Bench, findings};
 use machine::Machine;
 use setup::Setup;
 
