@@ -18,6 +18,9 @@ pub(super) const CHAPTER: Chapter = Chapter {
     ],
 };
 
+/// Units of a seek from a track to the next.
+const SEEK: u64 = 40;
+
 const DISK: &str = "The toy disk has three tracks of twelve sectors. Blocks 0 to 11 are on the outermost track, 12 to 23 on \
 the middle one, 24 to 35 on the innermost one; sector k of each track lies at the same angle. A sector passes in 30 units \
 of time (a revolution takes 360), and the arm needs 40 units for each track that it moves. In the beginning the head is \
@@ -53,7 +56,7 @@ fn blocks(rng: &mut Rng, count: usize) -> Vec<u64> {
 fn three_queues(rng: &mut Rng) -> Made {
     let count = rng.range(3, 5) as usize;
     let requests = blocks(rng, count);
-    let time = |policy| toy(&requests, policy, 0).map(|(_, time)| time);
+    let time = |policy| toy(&requests, policy, SEEK, 0).map(|(_, time)| time);
     Ok(Question {
         text: format!(
             "{DISK}\n\nThe requests {} wait all at once, in this order of arrival. After how many units is the last one \
@@ -80,7 +83,7 @@ fn three_queues(rng: &mut Rng) -> Made {
 
 fn one_request(rng: &mut Rng) -> Made {
     let block = blocks(rng, 1)[0];
-    let (timed, _) = toy(&[block], "fcfs", 0)?;
+    let (timed, _) = toy(&[block], "fcfs", SEEK, 0)?;
     let (_, seek, rotation, transfer) = timed[0];
     Ok(Question {
         text: format!("{DISK}\n\nBlock {block} is requested. How long are its seek, its rotational delay and its transfer?"),
@@ -145,32 +148,32 @@ fn elevators(rng: &mut Rng) -> Made {
 }
 
 fn skew(rng: &mut Rng) -> Made {
-    // The seek is 40 units, and the track before the last sector is whole: what varies is where the reader begins.
-    let first = rng.range(5, 11);
+    let (first, seek) = (rng.range(5, 11), 10 * rng.range(1, 20) + 5);
     let blocks: Vec<u64> = (first..14).collect();
-    let mut best: Option<(u64, u32)> = None;
+    let time = |skew| toy(&blocks, "fcfs", seek, skew).map(|(_, time)| time);
+    let (mut least, mut best) = (u64::MAX, 0);
     for skew in 0..12 {
-        let (_, time) = toy(&blocks, "fcfs", skew)?;
-        if best.is_none_or(|(least, _)| time < least) {
-            best = Some((time, skew));
+        let took = time(skew)?;
+        if took < least {
+            (least, best) = (took, skew);
         }
     }
-    let (time, skew) = best.ok_or("there is no skew")?;
-    let (_, without) = toy(&blocks, "fcfs", 0)?;
     Ok(Question {
         text: format!(
-            "{DISK}\n\nBlocks {first} to 13 are read one after the other. With a track skew of n, sector 0 of each track lies \
-             n sectors behind that of the track before it. How long does it take without skew, which skew makes it \
-             shortest (the smallest such skew), and how long does it take then?"
+            "The disk is that of the other exercises (twelve sectors on a track, 30 units for a sector, the head in the \
+             middle of sector 6 of the outermost track in the beginning), but a seek to the next track takes {seek} units. \
+             Blocks {first} to 13 are read one after the other. With a track skew of n, sector 0 of each track lies n \
+             sectors behind that of the track before it. How long does it take without skew, which skew makes it shortest \
+             (the smallest such skew), and how long does it take then?"
         ),
-        given: json!({"first": first, "last": 13}),
+        given: json!({"first": first, "last": 13, "seek": seek}),
         parts: vec![
-            Part::new("without", "Units without skew", without),
-            Part::new("skew", "Best skew", skew),
-            Part::new("with", "Units with it", time),
+            Part::new("without", "Units without skew", time(0)?),
+            Part::new("skew", "Best skew", best),
+            Part::new("with", "Units with it", least),
         ],
         hints: hints(&[
-            "When block 11 is done the head is just before sector 0 of its own track. Where is it after a seek of 40 units?",
+            "When block 11 is done the head is just before sector 0 of its own track. Where is it after the seek?",
             "The skew must be at least as long as the seek, in whole sectors.",
         ]),
         known: None,
@@ -180,11 +183,11 @@ fn skew(rng: &mut Rng) -> Made {
 
 #[cfg(test)]
 mod tests {
-    use super::toy;
+    use super::{SEEK, toy};
 
     #[test]
     fn the_toy_disk_gives_the_published_answers() {
-        let time = |policy| toy(&[7, 30, 8], policy, 0).unwrap().1;
+        let time = |policy| toy(&[7, 30, 8], policy, SEEK, 0).unwrap().1;
         assert_eq!([time("fcfs"), time("sstf"), time("sptf")], [795, 375, 375]);
     }
 }

@@ -173,7 +173,7 @@ fn few_blocks(rng: &mut Rng) -> Made {
     }
     Ok(Question {
         text: format!(
-            "A vsfs volume with blocks of 4096 bytes has {found} free data blocks and many free inodes. It has an empty file \
+            "A vsfs volume with blocks of 4096 bytes has many free inodes, but the number of free data blocks is {found}. It has an empty file \
              old, a file small of 4096 bytes and a directory d; every directory has room for more names in its block. Each \
              of these lines is tried on its own, on the volume as it is now:\n\n{}\n\nWhich of them fail for want of data \
              blocks? (Write writes over what is there, from the beginning.) Give the numbers in order, or none.",
@@ -220,7 +220,7 @@ fn few_inodes(rng: &mut Rng) -> Made {
     let tried = bench.tried(&lines)?;
     Ok(Question {
         text: format!(
-            "A vsfs volume has {found} free inodes and many free data blocks. It has a file a, a directory d, and empty files \
+            "A vsfs volume has many free data blocks, but the number of free inodes is {found}. It has a file a, a directory d, and empty files \
              fill1, fill2 and so on. These lines are carried out one after the other:\n\n{}\n\nWhich of them fail for want \
              of inodes? Give the numbers in order, or none.",
             numbered(&lines)

@@ -38,7 +38,8 @@ fn group(rng: &mut Rng) -> Made {
         field(&overview, "inodes").ok_or("no inodes")? / starts.len() as u64
     };
     let inodes = rows(&bench.dump("inodes", None)?, "inodes");
-    let row = &inodes[rng.below(inodes.len() as u64) as usize];
+    // Mostly one that is not in the first group.
+    let row = &inodes[rng.range(inodes.len() as u64 / 3, inodes.len() as u64) as usize];
     let (ino, at) = (row[0].as_u64().unwrap_or(0), row[7].as_u64().unwrap_or(0));
     let group = starts.iter().rposition(|start| *start <= at).ok_or("before the groups")?;
     Ok(Question {

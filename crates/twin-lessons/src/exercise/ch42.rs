@@ -202,8 +202,8 @@ fn price(rng: &mut Rng) -> Made {
     let (meta, data) = (rng.range(1, 5), rng.range(1, 12));
     Ok(Question {
         text: format!(
-            "An operation changes {meta} blocks of metadata and {data} blocks of data. A transaction has one block at its \
-             begin (TxB) and one at its end (TxE). How many blocks are written in all, to the journal and to their own \
+            "An operation changes {meta} blocks of metadata and {data} blocks of data. A transaction begins with one \
+             block (TxB) and ends with one (TxE). How many blocks are written in all, to the journal and to their own \
              places, with data journaling, with metadata journaling (ordered), and without a journal? How many of those \
              under metadata journaling have to be written before TxE may be written?"
         ),

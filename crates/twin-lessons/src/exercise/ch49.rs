@@ -140,7 +140,7 @@ const CALLS: &[&str] = &[
     "SETATTR of a: size 10",
     "REMOVE b from the root",
     "MKDIR e in the root",
-    "CREATE g in the root, exclusive",
+    "CREATE g in the root, guarded (an error if it exists)",
     "RENAME b to c in the root",
     "RMDIR d from the root",
 ];

@@ -1,20 +1,18 @@
 //! The real thing behind exercises: a volume on a simulated disk, the toy disk of the book, a bare queue.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use serde_json::Value;
-use twin_disk::queue::{self, ByDistance, SchedulerInput, Waiting};
-use twin_disk::{Block, BlockDevice, Class, Io, IoKind, Origin};
+use twin_disk::queue::{self, ByDistance, Positioning, SchedulerInput, Waiting};
+use twin_disk::{Block, IoKind, Origin};
 use twin_fs::{FsError, Op, Reply, Request};
-use twin_rt::{ClockOnly, MILLIS, Rt, Time};
-use twin_sim::model::{Buffering, Disk, Drive, Options, Overheads, SeekCurve, Zone};
-use twin_sim::{Platter, Served, SimDisk};
+use twin_rt::{MILLIS, Time};
+use twin_sim::Platter;
+use twin_sim::model::{
+    Access, Buffering, DeviceModel, Disk, Drive, Options, Overheads, SeekCurve, Supply, Zone,
+};
 
 use crate::session::Bench;
 
-/// A unit of the toy disk's time, of which a revolution has 360, in nanoseconds and a third of one: a sector of twelve
-/// passes in 30.
+/// Units of the toy disk's time in which a sector passes; a revolution of twelve sectors has 360.
 const UNITS: u64 = 30;
 /// The time in which a sector passes.
 pub(super) const SECTOR_NS: u64 = 5 * MILLIS;
@@ -30,16 +28,29 @@ pub(super) fn units(ns: u64) -> u64 {
 /// A request that the toy disk has served: block, seek, rotation, transfer.
 pub(super) type Timed = (u64, u64, u64, u64);
 
-/// The toy disk: three tracks of twelve sectors, a seek of 40 units from a track to the next, a revolution of 360. The
-/// requests come all at once; returns them in the order of service and the time when the last one is done.
-pub(super) fn toy(blocks: &[u64], policy: &str, skew: u32) -> Result<(Vec<Timed>, u64), String> {
+/// The toy disk: three tracks of twelve sectors, a seek of `seek` units from a track to the next, a revolution of 360.
+/// The requests come all at once; returns them in the order of service and the time when the last one is done.
+pub(super) fn toy(
+    blocks: &[u64],
+    policy: &str,
+    seek: u64,
+    skew: u32,
+) -> Result<(Vec<Timed>, u64), String> {
+    let unit_ms = SECTOR_NS as f64 / MILLIS as f64 / UNITS as f64;
     let drive = Drive {
         sector_bytes: SECTOR as u32,
         rpm: 1000,
         heads: 1,
         zones: vec![Zone::cylinders((0, 2), 1, 12, (0, skew))],
         blocks: None,
-        seek: SeekCurve::Table(&[(1, 40.0 / 6.0), (2, 80.0 / 6.0)]),
+        seek: SeekCurve::Pieces {
+            first_ms: &[],
+            boundary: 0,
+            a_ms: 0.0,
+            b_ms: 0.0,
+            c_ms: 0.0,
+            e_ms: seek as f64 * unit_ms,
+        },
         head_switch_ms: 0.0,
         write_settle_ms: 0.0,
         overhead: Overheads::fixed(0.0, 0.0),
@@ -55,48 +66,45 @@ pub(super) fn toy(blocks: &[u64], policy: &str, skew: u32) -> Result<(Vec<Timed>
         link_waits_for_track: false,
         queue_depth: 1,
     };
-    let model = Disk::new("toy", &drive, &Options::default()).map_err(|why| why.to_string())?;
-    let policy = queue::REGISTRY.get(policy).map_err(|why| why.to_string())?;
-    let rt = Rt::new(ClockOnly { start: BEGIN }, 1);
-    let disk = SimDisk::builder(&rt, Box::new(model)).scheduler(policy.make()).start();
-    let served = Rc::new(RefCell::new(Vec::new()));
-    let seen = Rc::clone(&served);
-    disk.observe(Rc::new(move |one: &Served| seen.borrow_mut().push(*one)));
-    // Writes, since no buffer of the drive stands between them and the medium.
-    let write = |block: &u64| {
-        let data = vec![Block::Zero(SECTOR as u32)];
-        disk.submit(Io::write(block * SECTOR, data, Class::Data, Origin::User))
-    };
-    let waiting: Vec<_> = blocks.iter().map(write).collect();
-    for one in waiting {
-        let done = rt.block_on(one).map_err(|_| "the toy disk does not end".to_string())?;
-        done.map_err(|why| why.to_string())?;
+    let mut disk =
+        Disk::new("toy", &drive, &Options::default()).map_err(|why| why.to_string())?;
+    let mut queue = queue::REGISTRY.get(policy).map_err(|why| why.to_string())?.make();
+    blocks.iter().zip(0..).for_each(|(block, id)| queue.push(waiting(id, block * SECTOR, SECTOR)));
+    let (mut now, mut head_at, mut timed) = (BEGIN, 0, Vec::new());
+    loop {
+        let view = SchedulerInput { now, head_at, device: &Reach(&disk) };
+        let Some(next) = queue.pop(&view) else { break };
+        let access = Access { kind: IoKind::Write, at: next.request.at, len: SECTOR };
+        let served = disk.serve(now, &access, Supply::at_once(now));
+        let parts = served.parts;
+        (now, head_at) = (served.done, access.at + SECTOR);
+        let [seek, rotation, transfer] =
+            [parts.seek_ns, parts.rotation_ns, parts.transfer_ns].map(units);
+        timed.push((access.at / SECTOR, seek, rotation, transfer));
     }
-    let end = units(rt.now() - BEGIN);
-    let timed = |one: &Served| {
-        let parts = &one.parts;
-        (one.at / SECTOR, units(parts.seek_ns), units(parts.rotation_ns), units(parts.transfer_ns))
-    };
-    let timed = served.borrow().iter().map(timed).collect();
-    rt.crash();
-    Ok((timed, end))
+    Ok((timed, units(now - BEGIN)))
+}
+
+/// The toy disk as its queue sees it. Requests are writes, since no buffer of the drive stands between them and the
+/// medium.
+struct Reach<'a>(&'a Disk);
+
+impl Positioning for Reach<'_> {
+    fn positioning_ns(&self, now: Time, _head_at: u64, request: &Waiting) -> u64 {
+        let access = Access { kind: IoKind::Write, at: request.at, len: request.len };
+        self.0.positioning_ns(now, &access)
+    }
+}
+
+fn waiting(id: u32, at: u64, len: u64) -> Waiting {
+    let (seq, kind, origin) = (id.into(), IoKind::Write, Origin::User);
+    Waiting { id, seq, kind, at, len, origin, arrived: Time(0), deadline: None }
 }
 
 /// The order in which a queue serves requests at these places, with the head at `head`.
 pub(super) fn order(places: &[u64], head: u64, policy: &str) -> Result<Vec<u64>, String> {
     let mut queue = queue::REGISTRY.get(policy).map_err(|why| why.to_string())?.make();
-    for (id, at) in (0..).zip(places) {
-        queue.push(Waiting {
-            id,
-            seq: id.into(),
-            kind: IoKind::Read,
-            at: *at,
-            len: 0,
-            origin: Origin::User,
-            arrived: Time(0),
-            deadline: None,
-        });
-    }
+    places.iter().zip(0..).for_each(|(at, id)| queue.push(waiting(id, *at, 0)));
     let (mut head, mut order) = (head, Vec::new());
     while let Some(next) =
         queue.pop(&SchedulerInput { now: Time(0), head_at: head, device: &ByDistance })

@@ -82,7 +82,8 @@ impl World {
         let mut world = World::new(kept.setup, kept.start, kept.start_at)?;
         for line in kept.history {
             world.begin(&line)?;
-            world.go(usize::MAX)?;
+            let ended = world.go(usize::MAX)?;
+            let _ = world.answer(ended);
         }
         Ok(world)
     }

@@ -160,7 +160,7 @@ impl Shell {
             Work::Read(path) => self.read(&path).await,
             Work::MakeDir(path) => {
                 let (dir, name) = self.parent(&path).await?;
-                self.ask(Op::MakeDir { dir, name, mode: 0o755 }).await?;
+                self.made(Op::MakeDir { dir, name, mode: 0o755 }).await?;
                 done
             }
             Work::Remove(path) => {
@@ -183,14 +183,14 @@ impl Shell {
             Work::Link(file, name) => {
                 let ino = self.find(&file).await?.attr.ino;
                 let (dir, name) = self.parent(&name).await?;
-                self.ask(Op::Link { ino, dir, name }).await?;
+                let linked = self.made(Op::Link { ino, dir, name }).await;
                 self.forget(ino).await;
-                done
+                linked.map(|()| Vec::new())
             }
             Work::Symlink(target, name) => {
                 let (dir, name) = self.parent(&name).await?;
                 let target = target.into_bytes().into_boxed_slice();
-                self.ask(Op::Symlink { dir, name, target }).await?;
+                self.made(Op::Symlink { dir, name, target }).await?;
                 done
             }
             Work::Truncate(path, size) => {
@@ -229,6 +229,14 @@ impl Shell {
             // It cannot fail.
             let _ = self.ask(Op::Forget { ino, count: 1 }).await;
         }
+    }
+
+    /// Executes an operation that makes a name, and drops the reference that its reply gives.
+    async fn made(&self, op: Op) -> Result<(), FsError> {
+        if let Reply::Entry(entry) = self.ask(op).await? {
+            self.forget(entry.attr.ino).await;
+        }
+        Ok(())
     }
 
     /// The directory of a path and the last name in it. The directory keeps its reference: a page lives shortly.
