@@ -1,8 +1,9 @@
-//! The development tools of the project: `cargo xtask tidy`, `rooms`, `test`, `e2e`, `wheel`, `nightly`.
+//! The development tools of the project: `cargo xtask tidy`, `rooms`, `test`, `e2e`, `wheel`, `book`, `nightly`.
 //!
 //! They use no crate of the project, so that they build in seconds and can check a tree that does
 //! not build.
 
+mod book;
 mod clock;
 mod e2e;
 mod nightly;
@@ -31,6 +32,7 @@ usage: cargo xtask COMMAND
   e2e [OPTIONS] [NAME...]   run the mounted program under real work; all scenarios or those named
   e2e --list                list the scenarios
   wheel                     build the package for Python: target/wheels/*.whl
+  book                      build the book on one page: target/book/twinfs.html
   nightly [PART [ARGUMENTS]]
                             what is too long for every change, or measures time: all or one part
 
@@ -52,6 +54,7 @@ enum Task {
     EndToEnd(e2e::Options),
     List,
     Wheel,
+    Book,
     Nightly(nightly::Options),
 }
 
@@ -105,6 +108,10 @@ fn perform(task: Task) -> Result<Option<Totals>, String> {
             println!("{}", python::wheel(&root)?.display());
             Ok(None)
         }
+        Task::Book => {
+            println!("{}", book::page(&root)?.display());
+            Ok(None)
+        }
         Task::Nightly(options) => nightly::run(&root, &options).map(Some),
         Task::List => {
             for scenario in e2e::SCENARIOS {
@@ -122,6 +129,7 @@ fn parse(words: &[String]) -> Result<Task, String> {
         ("tidy", [write]) if write == "--write" => Ok(Task::Tidy { write: true }),
         ("rooms", []) => Ok(Task::Rooms),
         ("wheel", []) => Ok(Task::Wheel),
+        ("book", []) => Ok(Task::Book),
         ("e2e", [list]) if list == "--list" => Ok(Task::List),
         ("e2e", words) => e2e::parse(words, false).map(Task::EndToEnd),
         ("test", words) => {

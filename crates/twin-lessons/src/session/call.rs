@@ -80,7 +80,8 @@ impl Session {
             "go" => {
                 let world = self.world_mut()?;
                 let ended = world.go(number("turns", u64::MAX) as usize)?;
-                Ok(world.answer(ended))
+                // Asked many times for one line: only the last answer tells what was done.
+                Ok(if ended { world.answer(true) } else { json!({"ok": true, "done": false}) })
             }
             "step" => {
                 let world = self.world_mut()?;
