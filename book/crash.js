@@ -52,7 +52,7 @@ function crashKeys() {
     const reads = answer.requests.filter((one) => one.kind === "read").length;
     const writes = answer.requests.filter((one) => one.kind === "write").length;
     $("crash-said").replaceChildren(
-      make("p", { textContent: `Opened again in ${ms(answer.took_ns)} ms: ${reads} reads, ${writes} writes (below, under Disk). ${answer.recovery || "There was nothing to recover."}` }), checked(answer.check));
+      make("p", { textContent: `Opened again in ${ms(answer.took_ns)} ms: ${reads} reads, ${writes} writes (listed under Disk). ${answer.recovery || "There was nothing to recover."}` }), checked(answer.check));
     say("recovered: " + (answer.recovery || "nothing to do"), "");
     showRequests(answer.requests, 0);
     refresh();

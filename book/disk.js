@@ -32,8 +32,9 @@ function showRequests(requests, leftOut) {
     return make("tr", {},
       make("td", { textContent: `${one.kind} ${size(one.len)}${one.origin === "cleaner" ? " (cleaner)" : ""}` }),
       make("td", {}, where),
-      cell(one.cylinders ? (one.cylinders[0] === one.cylinders[1] ? one.cylinders[0] : one.cylinders.join("–")) : ""),
-      ...PARTS.map(([, key]) => cell(one[key] ? ms(one[key]) : "")), make("td", {}, bar));
+      make("td", {}, bar),
+      ...PARTS.map(([, key]) => cell(one[key] ? ms(one[key]) : "")),
+      cell(one.cylinders ? (one.cylinders[0] === one.cylinders[1] ? one.cylinders[0] : one.cylinders.join("–")) : ""));
   });
   document.querySelector("#requests tbody").replaceChildren(...rows);
   const more = leftOut + Math.max(0, requests.length - 60);

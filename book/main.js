@@ -110,6 +110,12 @@ function makeVolume(settings) {
   }
   disk.arm = 0;
   disk.most = 1;
+  $("settings").value = settings;
+  const layout = settings.split(":")[0];
+  if ([...$("layout").options].some((one) => one.value === layout)) $("layout").value = layout;
+  $("crash-said").replaceChildren();
+  $("point-state").textContent = "";
+  $("doubt").replaceChildren(make("legend", { textContent: "Writes in doubt" }), "Look at the moments first.");
   say("made " + settings, "asked");
   showRequests([], 0);
   drawPlatter(0, 0, false);

@@ -21,6 +21,12 @@ function buildMap(view) {
   for (const region of areas.values()) if (region.kind === "data") paint(region.at, region.len, "free", region.name + ", free");
   const free = view.space.find((part) => part.name === "free");
   if (view.layout !== "lfs" && free) for (const [at, len] of free.rows) paint(at, len, "free", "free");
+  if (view.log) {
+    view.regions.filter((region) => region.kind === "segment").forEach((region, i) => {
+      const [phase, , written] = view.log.segments[i] || ["clean", 0, 0];
+      if (phase !== "clean" && written > 0) paint(region.at, Math.min(region.len, written * view.sector), "dead", region.name + ", written");
+    });
+  }
   const names = pathsOf(view);
   const runs = view.space.find((part) => part.name === "runs");
   for (const [ino, kind, , , lbn, blocks, at, bytes] of runs ? runs.rows : []) {

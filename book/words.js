@@ -9,7 +9,8 @@ const WORDS = {
   data: ["Data block", "40.2", "A data block holds contents of a file.", "data"],
   directory: ["Directory block", "40.4", "A directory is a file whose contents are pairs of a name and an inode number.", "directories"],
   indirect: ["Indirect block", "40.3", "An indirect block holds pointers to blocks instead of data, for files larger than the inode can map itself.", "indirect blocks"],
-  segment: ["Segment", "43.3", "A segment is written as a whole, one after the other; what in it is no longer live is garbage for the cleaner.", "segments"],
+  segment: ["Clean segment", "43.3", "A segment is written from its beginning to its end and never in its middle; this part has not been written since it was clean.", "segments"],
+  dead: ["Garbage, or metadata of the log", "43.9", "Written in a segment and no data block of a file now: a summary, inodes, a piece of the inode map, or garbage that the cleaner can win back.", "summaries"],
   free: ["Free", "40.6", "No file has this block: the next allocation may take it.", "free space"],
   unused: ["Unused", "", "This part of the device belongs to no structure.", ""],
 };
