@@ -11,6 +11,7 @@ mod processes;
 mod python;
 mod referee;
 mod rust;
+mod skeleton;
 mod soak;
 mod suite;
 mod tidy;
@@ -33,6 +34,7 @@ usage: cargo xtask COMMAND
   e2e --list                list the scenarios
   wheel                     build the package for Python: target/wheels/*.whl
   book                      build the book on one page: target/book/twinfs.html
+  skeleton NAME             write crates/NAME, a file system with holes for a course: docs/recipes/build-your-own.md
   nightly [PART [ARGUMENTS]]
                             what is too long for every change, or measures time: all or one part
 
@@ -55,6 +57,7 @@ enum Task {
     List,
     Wheel,
     Book,
+    Skeleton(String),
     Nightly(nightly::Options),
 }
 
@@ -112,6 +115,10 @@ fn perform(task: Task) -> Result<Option<Totals>, String> {
             println!("{}", book::page(&root)?.display());
             Ok(None)
         }
+        Task::Skeleton(name) => {
+            println!("{}", skeleton::write(&root, &name)?);
+            Ok(None)
+        }
         Task::Nightly(options) => nightly::run(&root, &options).map(Some),
         Task::List => {
             for scenario in e2e::SCENARIOS {
@@ -130,6 +137,7 @@ fn parse(words: &[String]) -> Result<Task, String> {
         ("rooms", []) => Ok(Task::Rooms),
         ("wheel", []) => Ok(Task::Wheel),
         ("book", []) => Ok(Task::Book),
+        ("skeleton", [name]) => Ok(Task::Skeleton(name.clone())),
         ("e2e", [list]) if list == "--list" => Ok(Task::List),
         ("e2e", words) => e2e::parse(words, false).map(Task::EndToEnd),
         ("test", words) => {
