@@ -1,6 +1,6 @@
 "use strict";
 // The border to the program: commands and answers are JSON, images are bytes.
-const core = { wasm: null };
+const core = { wasm: null, session: 0 };
 
 async function startCore() {
   const text = document.getElementById("core").textContent.trim();
@@ -8,30 +8,31 @@ async function startCore() {
   const unpacked = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   const bytes = await new Response(unpacked).arrayBuffer();
   core.wasm = (await WebAssembly.instantiate(bytes, {})).instance.exports;
+  core.session = core.wasm.twin_new();
 }
 
 function give(bytes) {
-  const place = core.wasm.twin_take(bytes.length);
+  const place = core.wasm.twin_take(core.session, bytes.length);
   new Uint8Array(core.wasm.memory.buffer, place, bytes.length).set(bytes);
 }
 
 function taken(length) {
-  return new Uint8Array(core.wasm.memory.buffer, core.wasm.twin_answer(), length).slice();
+  return new Uint8Array(core.wasm.memory.buffer, core.wasm.twin_answer(core.session), length).slice();
 }
 
 // Carries out a command and returns its answer, an object.
 function ask(command) {
   give(new TextEncoder().encode(JSON.stringify(command)));
-  return JSON.parse(new TextDecoder().decode(taken(core.wasm.twin_call())));
+  return JSON.parse(new TextDecoder().decode(taken(core.wasm.twin_call(core.session))));
 }
 
 function loadImage(bytes) {
   give(bytes);
-  return JSON.parse(new TextDecoder().decode(taken(core.wasm.twin_load())));
+  return JSON.parse(new TextDecoder().decode(taken(core.wasm.twin_load(core.session))));
 }
 
 function image() {
-  return taken(core.wasm.twin_image());
+  return taken(core.wasm.twin_image(core.session));
 }
 
 // Small helpers for the document.

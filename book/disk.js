@@ -42,7 +42,7 @@ function showRequests(requests, leftOut) {
     `Requests of the last line, in the order of service, times in ms${more ? ` (${more} earlier ones left out)` : ""}`;
 }
 
-// Plays the requests so many times slower than they were; returns when the last one is done.
+// Plays the requests, slower by this factor than they were; returns when the last one is done.
 async function playDisk(requests, slower) {
   const turn = ++disk.playing;
   const still = window.matchMedia("(prefers-reduced-motion: reduce)").matches;

@@ -42,7 +42,12 @@ pub(crate) fn page(root: &Path) -> Result<PathBuf, String> {
         .replace("/*STYLE*/", &style)
         .replace("/*SCRIPT*/", &script)
         .replace("/*WASM*/", &text);
-    println!("program    {:>9} bytes, compressed {}, as text {}", wasm.len(), packed.len(), text.len());
+    println!(
+        "program    {:>9} bytes, compressed {}, as text {}",
+        wasm.len(),
+        packed.len(),
+        text.len()
+    );
     println!("style      {:>9} bytes", style.len());
     println!("scripts    {:>9} bytes", script.len());
     println!("page       {:>9} bytes of at most {MOST_BYTES}", page.len());
@@ -181,6 +186,9 @@ mod tests {
     #[test]
     fn bytes_become_the_text_that_browsers_decode() {
         let of = |text: &str| base64(text.as_bytes());
-        assert_eq!([of(""), of("M"), of("Ma"), of("Man")], ["", "TQ==", "TWE=", "TWFu"].map(String::from));
+        assert_eq!(
+            [of(""), of("M"), of("Ma"), of("Man")],
+            ["", "TQ==", "TWE=", "TWFu"].map(String::from)
+        );
     }
 }

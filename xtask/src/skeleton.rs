@@ -28,19 +28,74 @@ const fn hole(
 
 /// What is left out, by milestone.
 const HOLES: &[Hole] = &[
-    hole(1, "format.rs", "inode_place", "the block of the table that an inode is in, and the byte in that block"),
-    hole(2, "bitmap.rs", "set", "change the bit, note its block as dirty, keep the count and the lowest free number"),
-    hole(2, "bitmap.rs", "take", "the first free number from near on, or else the first of all; it is used from now on"),
-    hole(3, "space.rs", "reserve", "all of the bytes or NoSpace; nothing becomes dirty that was not reserved"),
+    hole(
+        1,
+        "format.rs",
+        "inode_place",
+        "the block of the table that an inode is in, and the byte in that block",
+    ),
+    hole(
+        2,
+        "bitmap.rs",
+        "set",
+        "change the bit, note its block as dirty, keep the count and the lowest free number",
+    ),
+    hole(
+        2,
+        "bitmap.rs",
+        "take",
+        "the first free number from near on, or else the first of all; it is used from now on",
+    ),
+    hole(
+        3,
+        "space.rs",
+        "reserve",
+        "all of the bytes or NoSpace; nothing becomes dirty that was not reserved",
+    ),
     hole(3, "space.rs", "release", "give back; more than was in use is a sign of damage"),
-    hole(3, "layout.rs", "place", "a block that has a place keeps it; a new one gets one near the block before it"),
-    hole(3, "layout.rs", "free_block", "give back the space and the block; a block that was free already is damage"),
-    hole(4, "inodes.rs", "pick", "a free number, its block of the table in memory, and the next generation"),
+    hole(
+        3,
+        "layout.rs",
+        "place",
+        "a block that has a place keeps it; a new one gets one near the block before it",
+    ),
+    hole(
+        3,
+        "layout.rs",
+        "free_block",
+        "give back the space and the block; a block that was free already is damage",
+    ),
+    hole(
+        4,
+        "inodes.rs",
+        "pick",
+        "a free number, its block of the table in memory, and the next generation",
+    ),
     hole(4, "inodes.rs", "free", "write a free inode that keeps its generation, and clear the bit"),
-    hole(4, "write_back.rs", "send", "neighbours in one request; wait for all; a failure stops the volume"),
-    hole(4, "layout.rs", "sync_all", "write all that is dirty, then flush the device: only then is it durable"),
-    hole(4, "layout.rs", "close", "write until nothing is dirty; the state in the superblock comes last"),
-    hole(5, "check.rs", "compare_bitmaps", "make the bitmaps anew from inodes and pointers, and compare"),
+    hole(
+        4,
+        "write_back.rs",
+        "send",
+        "neighbours in one request; wait for all; a failure stops the volume",
+    ),
+    hole(
+        4,
+        "layout.rs",
+        "sync_all",
+        "write all that is dirty, then flush the device: only then is it durable",
+    ),
+    hole(
+        4,
+        "layout.rs",
+        "close",
+        "write until nothing is dirty; the state in the superblock comes last",
+    ),
+    hole(
+        5,
+        "check.rs",
+        "compare_bitmaps",
+        "make the bitmaps anew from inodes and pointers, and compare",
+    ),
 ];
 
 /// Writes the skeleton and returns what to do with it.
@@ -48,9 +103,15 @@ const HOLES: &[Hole] = &[
 /// # Errors
 /// If the name does not fit, the crate exists, or vsfs has changed so that a hole is not found.
 pub(crate) fn write(root: &Path, name: &str) -> Result<String, String> {
-    let fits = |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
-    if !name.starts_with(|first: char| first.is_ascii_lowercase()) || !name.chars().all(fits) || name == "vsfs" {
-        return Err(format!("{name:?}: take lower-case letters, digits and _, with a letter first"));
+    let fits =
+        |letter: char| letter.is_ascii_lowercase() || letter.is_ascii_digit() || letter == '_';
+    if !name.starts_with(|first: char| first.is_ascii_lowercase())
+        || !name.chars().all(fits)
+        || name == "vsfs"
+    {
+        return Err(format!(
+            "{name:?}: take lower-case letters, digits and _, with a letter first"
+        ));
     }
     let (from, to) = (root.join("crates/vsfs"), root.join("crates").join(name));
     if to.exists() {
@@ -59,7 +120,9 @@ pub(crate) fn write(root: &Path, name: &str) -> Result<String, String> {
     let mut files = vec![PathBuf::from("Cargo.toml")];
     for folder in ["src", "tests"] {
         let listed = fs::read_dir(from.join(folder)).map_err(|why| format!("{folder}: {why}"))?;
-        files.extend(listed.filter_map(|entry| Some(Path::new(folder).join(entry.ok()?.file_name()))));
+        files.extend(
+            listed.filter_map(|entry| Some(Path::new(folder).join(entry.ok()?.file_name()))),
+        );
     }
     for file in files {
         let path = from.join(&file);
@@ -94,9 +157,13 @@ fn with_holes(file: &Path, text: &str) -> Result<String, String> {
     for (line, count, hole) in places {
         let (first, last) = (line - 1, line - 1 + count - 1);
         let open = (first..last).find(|at| lines[*at].ends_with('{'));
-        let open = open.ok_or_else(|| format!("{name}: {} has no body of its own", hole.function))?;
+        let open =
+            open.ok_or_else(|| format!("{name}: {} has no body of its own", hole.function))?;
         let indent = lines[last].len() - lines[last].trim_start().len() + 4;
-        let body = format!("{:indent$}unimplemented!(\"milestone {}: {}\")", "", hole.milestone, hole.hint);
+        let body = format!(
+            "{:indent$}unimplemented!(\"milestone {}: {}\")",
+            "", hole.milestone, hole.hint
+        );
         lines.splice(open + 1..last, [body]);
     }
     Ok(lines.join("\n") + "\n")

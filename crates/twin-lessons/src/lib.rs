@@ -17,6 +17,7 @@
 
 mod exercise;
 mod session;
+mod volume;
 
 pub use exercise::{Chapter, Exercise, Grade, Part, Question, chapters, exercise, grade, paper};
 pub use session::Session;

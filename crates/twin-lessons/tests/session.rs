@@ -75,7 +75,8 @@ fn a_power_failure_can_be_cut_looked_at_recovered_and_undone() {
         run(&mut session, "sync");
         run(&mut session, "write new 20K");
         run(&mut session, "sync");
-        let points = ask(&mut session, json!({"do": "crash"}))["points"].as_u64().expect("a number");
+        let points =
+            ask(&mut session, json!({"do": "crash"}))["points"].as_u64().expect("a number");
         assert!(points > 2, "{settings}");
         for point in 0..points {
             let doubt = ask(&mut session, json!({"do": "crash", "point": point}));
@@ -94,7 +95,11 @@ fn a_power_failure_can_be_cut_looked_at_recovered_and_undone() {
             while undone != "power failure" {
                 undone = ask(&mut session, json!({"do": "undo"}))["undone"].clone();
             }
-            assert_eq!(ask(&mut session, json!({"do": "view"}))["platter"], before, "{settings} {point}");
+            assert_eq!(
+                ask(&mut session, json!({"do": "view"}))["platter"],
+                before,
+                "{settings} {point}"
+            );
         }
     }
 }
@@ -122,8 +127,15 @@ fn the_policy_of_the_cleaner_can_be_changed_and_the_cleaner_be_called() {
     run(&mut session, "workload 300 3");
     run(&mut session, "remount victim=greedy,when=on-demand");
     let cleaned = run(&mut session, "clean 2");
-    assert!(cleaned["output"][0].as_str().is_some_and(|said| said.contains("segments cleaned")), "{cleaned}");
-    assert!(ask(&mut session, json!({"do": "view"}))["settings"].as_str().is_some_and(|text| text.contains("victim=greedy")));
+    assert!(
+        cleaned["output"][0].as_str().is_some_and(|said| said.contains("segments cleaned")),
+        "{cleaned}"
+    );
+    assert!(
+        ask(&mut session, json!({"do": "view"}))["settings"]
+            .as_str()
+            .is_some_and(|text| text.contains("victim=greedy"))
+    );
 }
 
 #[test]
@@ -147,6 +159,9 @@ fn what_is_not_understood_is_an_answer_and_no_panic() {
     let mut session = made("vsfs:size=1M");
     for (line, why) in [("read a", "no such"), ("rm /", "root"), ("clean", "cleaner")] {
         let answer = ask(&mut session, json!({"do": "run", "line": line}));
-        assert!(answer["failed"].as_str().is_some_and(|said| said.to_lowercase().contains(why)), "{answer}");
+        assert!(
+            answer["failed"].as_str().is_some_and(|said| said.to_lowercase().contains(why)),
+            "{answer}"
+        );
     }
 }

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_of_what_was_asked_for_is_reserved_or_nothing() {
+    fn all_of_a_request_is_reserved_or_nothing() {
         let sb = Superblock::plan([7; 16], 64 * 4096, 4096, 80).unwrap();
         let space = Space::empty(&sb);
         let all = u64::from(sb.data_blocks()) * 4096;

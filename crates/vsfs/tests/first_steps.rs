@@ -32,7 +32,8 @@ impl Tried {
 
     fn made(&self, name: &str) -> Ino {
         let name = Name::from(name.as_bytes());
-        let create = Op::Create { dir: ROOT_INO, name, mode: mode::REGULAR | 0o644, exclusive: true };
+        let create =
+            Op::Create { dir: ROOT_INO, name, mode: mode::REGULAR | 0o644, exclusive: true };
         match self.ask(create) {
             Ok(Reply::Entry(entry)) => entry.attr.ino,
             other => panic!("{other:?}"),
@@ -58,7 +59,7 @@ impl Tried {
         }
     }
 
-    fn again(self) -> Tried {
+    fn reopened(self) -> Tried {
         self.rt.block_on(self.volume.close()).unwrap().unwrap();
         self.rt.crash();
         let (rt, disk) = (Rt::new(ClockOnly::default(), 2), self.disk);
@@ -102,7 +103,7 @@ fn what_was_there_when_a_volume_was_closed_is_there_when_it_is_opened() {
     let tried = Tried::new(64);
     let file = tried.made("a");
     tried.write(file, 0, &[3; 60_000]).unwrap();
-    let tried = tried.again();
+    let tried = tried.reopened();
     assert_eq!(tried.found("a"), Some(file));
     assert_eq!(tried.read(file), [3; 60_000]);
 }

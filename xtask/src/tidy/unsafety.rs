@@ -1,4 +1,5 @@
-//! `unsafe` occurs only in twin-host, and in the interface of modules, which is the other side of a border of its, and in the border to browsers. That every block there states why it is sound is held by clippy
+//! `unsafe` occurs only in twin-host, in the interface of modules, which is the other side of a border of its, and in
+//! the border to browsers. That every block there states why it is sound is held by clippy
 //! (`undocumented_unsafe_blocks`), and that nobody else has any by the compiler (`unsafe_code`); this rule
 //! keeps others from allowing it to themselves.
 

@@ -42,8 +42,11 @@ fn blocks(rng: &mut Rng, count: usize) -> Vec<u64> {
         }
         let heads = picked.iter().map(|one| one + 1).chain([0]);
         let certain = heads.into_iter().all(|head| {
-            let mut far: Vec<u64> =
-                picked.iter().filter(|one| **one + 1 != head).map(|one| one.abs_diff(head)).collect();
+            let mut far: Vec<u64> = picked
+                .iter()
+                .filter(|one| **one + 1 != head)
+                .map(|one| one.abs_diff(head))
+                .collect();
             far.sort_unstable();
             far.windows(2).all(|two| two[0] != two[1])
         });
@@ -76,7 +79,9 @@ fn three_queues(rng: &mut Rng) -> Made {
             "Sector k begins to pass at every time whose angle is 30 k. First add the seek, then wait for the angle, then add 30.",
             "While the arm moves the disk turns: the wait is counted from the end of the seek.",
         ]),
-        known: Some("For the requests 7, 30, 8 the book's answers are FIFO 795, SSTF 375, SATF 375."),
+        known: Some(
+            "For the requests 7, 30, 8 the book's answers are FIFO 795, SSTF 375, SATF 375.",
+        ),
         attempt: Vec::new(),
     })
 }
@@ -86,7 +91,9 @@ fn one_request(rng: &mut Rng) -> Made {
     let (timed, _) = toy(&[block], "fcfs", SEEK, 0)?;
     let (_, seek, rotation, transfer) = timed[0];
     Ok(Question {
-        text: format!("{DISK}\n\nBlock {block} is requested. How long are its seek, its rotational delay and its transfer?"),
+        text: format!(
+            "{DISK}\n\nBlock {block} is requested. How long are its seek, its rotational delay and its transfer?"
+        ),
         given: json!({"block": block}),
         parts: vec![
             Part::new("seek", "Seek", seek),
@@ -122,8 +129,11 @@ fn elevators(rng: &mut Rng) -> Made {
     let way = |order: &[u64]| {
         order.iter().fold((head, 0), |(at, sum), next| (*next, sum + at.abs_diff(*next))).1
     };
-    let (sstf, clook, look) =
-        (order(&places, head, "sstf")?, order(&places, head, "c-look")?, order(&places, head, "look")?);
+    let (sstf, clook, look) = (
+        order(&places, head, "sstf")?,
+        order(&places, head, "c-look")?,
+        order(&places, head, "look")?,
+    );
     Ok(Question {
         text: format!(
             "The head is at track {head}. Requests wait for the tracks {}. In which order are they served by SSTF, by the \
@@ -143,7 +153,11 @@ fn elevators(rng: &mut Rng) -> Made {
             "LOOK turns at the last request, not at the edge of the disk.",
         ]),
         known: None,
-        attempt: vec!["ffs:size=16M,group=1M,queue=c-look".into(), "workload 60 3".into(), "sync".into()],
+        attempt: vec![
+            "ffs:size=16M,group=1M,queue=c-look".into(),
+            "workload 60 3".into(),
+            "sync".into(),
+        ],
     })
 }
 

@@ -22,7 +22,8 @@ const VOLUME: &str = "vsfs:size=1M";
 
 fn links(rng: &mut Rng) -> Made {
     // Each name's inode, in the order in which they were made, so that every line can be carried out.
-    let (mut files, mut dirs): (Vec<(String, u32)>, Vec<String>) = (vec![("f0".into(), 0)], Vec::new());
+    let (mut files, mut dirs): (Vec<(String, u32)>, Vec<String>) =
+        (vec![("f0".into(), 0)], Vec::new());
     let mut lines = vec!["touch f0".to_string()];
     let (mut next, mut inodes) = (1, 1);
     for step in 0..rng.range(5, 8) {
@@ -139,7 +140,11 @@ fn holes(rng: &mut Rng) -> Made {
         text: format!(
             "Blocks have 4096 bytes. A new file is written in pieces:\n\n{}\n\nHow long is the file (its size in the inode), \
              and how many data blocks has it?",
-            pieces.iter().map(|(at, len)| format!("{len} bytes at offset {at}")).collect::<Vec<_>>().join("\n")
+            pieces
+                .iter()
+                .map(|(at, len)| format!("{len} bytes at offset {at}"))
+                .collect::<Vec<_>>()
+                .join("\n")
         ),
         given: json!({"pieces": pieces, "block": 4096}),
         parts: vec![
@@ -151,6 +156,7 @@ fn holes(rng: &mut Rng) -> Made {
             "A block is allocated if any byte of it was written; what was never written is a hole and costs nothing.",
         ]),
         known: None,
-        attempt: [vec![VOLUME.to_string()], lines.clone(), vec!["sync".into(), "stat f".into()]].concat(),
+        attempt: [vec![VOLUME.to_string()], lines.clone(), vec!["sync".into(), "stat f".into()]]
+            .concat(),
     })
 }

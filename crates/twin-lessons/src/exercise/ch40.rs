@@ -6,7 +6,7 @@ use twin_rt::Rng;
 
 use super::real::{bench, field, rows};
 use super::{Chapter, Exercise, Made, Part, Question, hints, spaced};
-use crate::session::Bench;
+use crate::volume::Bench;
 
 pub(super) const CHAPTER: Chapter = Chapter {
     number: 40,
@@ -36,12 +36,24 @@ fn state(bench: &Bench) -> Result<Value, String> {
     Ok(json!({"inodes": inodes, "names": names}))
 }
 
-fn told(state: &Value) -> String {
+fn described(state: &Value) -> String {
     let inodes = state["inodes"].as_array().into_iter().flatten().map(|one| {
-        format!("  inode {}: {}, {} bytes, {} links, {} data blocks", one["inode"], one["kind"].as_str().unwrap_or(""), one["size"], one["links"], one["blocks"])
+        format!(
+            "  inode {}: {}, {} bytes, {} links, {} data blocks",
+            one["inode"],
+            one["kind"].as_str().unwrap_or(""),
+            one["size"],
+            one["links"],
+            one["blocks"]
+        )
     });
     let names = state["names"].as_array().into_iter().flatten().map(|one| {
-        format!("  in directory {}: {} is inode {}", one["directory"], one["name"].as_str().unwrap_or(""), one["inode"])
+        format!(
+            "  in directory {}: {} is inode {}",
+            one["directory"],
+            one["name"].as_str().unwrap_or(""),
+            one["inode"]
+        )
     });
     inodes.chain(names).collect::<Vec<_>>().join("\n")
 }
@@ -72,8 +84,8 @@ fn what_was_done(rng: &mut Rng) -> Made {
     Ok(Question {
         text: format!(
             "A vsfs volume before an operation (inode 2 is the root):\n{}\n\nand after it:\n{}\n\nWhat was done?",
-            told(&earlier),
-            told(&later)
+            described(&earlier),
+            described(&later)
         ),
         given: json!({"before": earlier, "after": later}),
         parts: vec![Part::chosen("what", "Operation", what, DONE)],
@@ -112,7 +124,9 @@ fn inode_place(rng: &mut Rng) -> Made {
             Part::new("byte", "Byte", at),
             Part::new("sector", "Sector", at / 512),
         ],
-        hints: hints(&["The book: block = (inumber × size of an inode) / size of a block, from the start of the table on."]),
+        hints: hints(&[
+            "The book: block = (inumber × size of an inode) / size of a block, from the start of the table on.",
+        ]),
         known: None,
         attempt: vec![settings, "touch f".into(), "sync".into()],
     })
@@ -185,7 +199,9 @@ fn few_blocks(rng: &mut Rng) -> Made {
             "Which lines need a new data block, and how many? A name goes into the block that the directory has.",
             "An empty file needs an inode and no block; an empty directory has “.” and “..” in a block of its own.",
         ]),
-        known: Some("This is exercise 3 of the chapter, which its own script cannot show: it stops when it is full."),
+        known: Some(
+            "This is exercise 3 of the chapter, which its own script cannot show: it stops when it is full.",
+        ),
         attempt: [vec![settings.into()], first.to_vec(), vec!["df".into()]].concat(),
     })
 }
@@ -197,7 +213,8 @@ fn few_inodes(rng: &mut Rng) -> Made {
     let first = ["write a 4K", "mkdir d"].map(String::from);
     bench.lines(&first)?;
     let (_, inodes) = room(&bench)?;
-    let fill: Vec<String> = (0..inodes.saturating_sub(free)).map(|n| format!("touch fill{n}")).collect();
+    let fill: Vec<String> =
+        (0..inodes.saturating_sub(free)).map(|n| format!("touch fill{n}")).collect();
     bench.lines(&fill)?;
     bench.lines(&["sync".into()])?;
     let (_, found) = room(&bench)?;
@@ -231,7 +248,9 @@ fn few_inodes(rng: &mut Rng) -> Made {
             "Only what makes a new file or directory needs an inode; a link is a name, and a longer file has more blocks.",
             "rm of the last name gives the inode back, so a later line may succeed.",
         ]),
-        known: Some("This is exercise 4 of the chapter, which its own script cannot show: it stops when it is full."),
+        known: Some(
+            "This is exercise 4 of the chapter, which its own script cannot show: it stops when it is full.",
+        ),
         attempt: [vec![settings.into()], first.to_vec(), fill, vec!["df".into()]].concat(),
     })
 }

@@ -24,7 +24,11 @@ const VOLUME: &str = "ffs:size=8M,group=1M";
 fn group(rng: &mut Rng) -> Made {
     let bench = bench(VOLUME)?;
     for n in 0..rng.range(4, 9) {
-        bench.lines(&[format!("mkdir d{n}"), format!("write d{n}/a 4K"), format!("touch d{n}/b")])?;
+        bench.lines(&[
+            format!("mkdir d{n}"),
+            format!("write d{n}/a 4K"),
+            format!("touch d{n}/b"),
+        ])?;
     }
     bench.lines(&["sync".into()])?;
     let groups = rows(&bench.dump("groups", None)?, "groups");
@@ -57,9 +61,18 @@ fn group(rng: &mut Rng) -> Made {
             Part::new("index", "Index in the group", ino % per_group),
             Part::new("byte", "Byte", at),
         ],
-        hints: hints(&["Divide the number of the inode by the inodes of a group: the quotient is the group, the rest the index."]),
+        hints: hints(&[
+            "Divide the number of the inode by the inodes of a group: the quotient is the group, the rest the index.",
+        ]),
         known: None,
-        attempt: vec![VOLUME.into(), "mkdir d".into(), "mkdir e".into(), "write d/a 4K".into(), "write e/a 4K".into(), "sync".into()],
+        attempt: vec![
+            VOLUME.into(),
+            "mkdir d".into(),
+            "mkdir e".into(),
+            "write d/a 4K".into(),
+            "write e/a 4K".into(),
+            "sync".into(),
+        ],
     })
 }
 
@@ -167,7 +180,9 @@ fn amortized(rng: &mut Rng) -> Made {
             "At 50% the transfer takes exactly as long as the positioning.",
             "At p the transfer takes p / (1 − p) times the positioning.",
         ]),
-        known: Some("The book: 10 ms and 40 MB/s need 400 KB for half the rate (409.6 KB with 1 MB = 1024 KB)."),
+        known: Some(
+            "The book: 10 ms and 40 MB/s need 400 KB for half the rate (409.6 KB with 1 MB = 1024 KB).",
+        ),
         attempt: Vec::new(),
     })
 }

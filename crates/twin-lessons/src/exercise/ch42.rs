@@ -6,7 +6,7 @@ use twin_sim::Platter;
 
 use super::real::{bench, bytes, field, rows};
 use super::{Chapter, Exercise, Made, Part, Question, hints, spaced};
-use crate::session::{Bench, findings};
+use crate::volume::{Bench, findings};
 
 pub(super) const CHAPTER: Chapter = Chapter {
     number: 42,
@@ -52,10 +52,12 @@ fn three_writes(rng: &mut Rng) -> Made {
     let after = bench.platter();
     // The last block of the file is the new one.
     let runs = rows(&bench.dump("space", None)?, "runs");
-    let file = runs.iter().filter(|row| row[1] == "file").next_back().ok_or("the file is missing")?;
+    let file =
+        runs.iter().filter(|row| row[1] == "file").next_back().ok_or("the file is missing")?;
     let new = (file[6].as_u64().unwrap_or(0) + file[7].as_u64().unwrap_or(0)) / BLOCK - 1;
     let mut written = Vec::new();
-    for (block, there) in [(get("inode_table")?, inode), (get("data_bitmap")?, bitmap), (new, data)] {
+    for (block, there) in [(get("inode_table")?, inode), (get("data_bitmap")?, bitmap), (new, data)]
+    {
         if there {
             written.push(block);
         }
@@ -72,27 +74,38 @@ fn three_writes(rng: &mut Rng) -> Made {
         (true, true) if same_data => LEFT[4],
         (true, true) => LEFT[3],
     };
-    let told = |name: &str, there| format!("  {name}: {}", if there { "on the disk" } else { "lost" });
+    let fate =
+        |name: &str, there| format!("  {name}: {}", if there { "on the disk" } else { "lost" });
     Ok(Question {
         text: format!(
             "A file of {size} blocks gets one block more. Three blocks have to be written: the inode, the data bitmap, and the \
              data. The power fails, and this is what came of them:\n\n{}\n{}\n{}\n\nWhat does one find at the next start? And \
              does a checker, which looks at metadata only, notice anything?",
-            told("inode", inode),
-            told("data bitmap", bitmap),
-            told("data block", data)
+            fate("inode", inode),
+            fate("data bitmap", bitmap),
+            fate("data block", data)
         ),
         given: json!({"inode": inode, "bitmap": bitmap, "data": data}),
         parts: vec![
             Part::chosen("left", "What one finds", left, LEFT),
-            Part::chosen("noticed", "The checker notices", if found.is_empty() { "no" } else { "yes" }, &["yes", "no"]),
+            Part::chosen(
+                "noticed",
+                "The checker notices",
+                if found.is_empty() { "no" } else { "yes" },
+                &["yes", "no"],
+            ),
         ],
         hints: hints(&[
             "Who says that a block is used (the bitmap), and who points to it (the inode)? Do they agree?",
             "The data block alone changes nothing that anybody can see.",
         ]),
         known: None,
-        attempt: vec![VOLUME.into(), format!("write f {}K", size * 4), "sync".into(), "append f 4K".into()],
+        attempt: vec![
+            VOLUME.into(),
+            format!("write f {}K", size * 4),
+            "sync".into(),
+            "append f 4K".into(),
+        ],
     })
 }
 
@@ -123,7 +136,9 @@ fn checker(rng: &mut Rng) -> Made {
     let byte = platter.read_bytes(at, 1)[0];
     let set: Vec<u64> = {
         let raw = platter.read_bytes(bitmap * BLOCK, BLOCK);
-        (0..end + 4).filter(|n| (raw[(n / 8) as usize] >> (n % 8) & 1 == 1) != (*n == block)).collect()
+        (0..end + 4)
+            .filter(|n| (raw[(n / 8) as usize] >> (n % 8) & 1 == 1) != (*n == block))
+            .collect()
     };
     let flipped = byte ^ (1 << (block % 8));
     let data = twin_disk::Block::Bytes(twin_disk::Bytes::copy_of(&[flipped]));
@@ -148,7 +163,9 @@ fn checker(rng: &mut Rng) -> Made {
             Part::new("block", "Block", block),
             Part::chosen("how", "It is", if used { kinds[0] } else { kinds[1] }, kinds),
         ],
-        hints: hints(&["Go through the inodes, as the checker does, and make the bitmap anew; then compare."]),
+        hints: hints(&[
+            "Go through the inodes, as the checker does, and make the bitmap anew; then compare.",
+        ]),
         known: None,
         attempt: vec![VOLUME.into(), "write f0 8K".into(), "write f1 12K".into(), "sync".into()],
     })
@@ -188,7 +205,11 @@ fn survivors(rng: &mut Rng) -> Made {
             lines.join("\n")
         ),
         given: json!({"lines": lines}),
-        parts: vec![Part::new("left", "Files", if left.is_empty() { "none".into() } else { left.join(" ") })],
+        parts: vec![Part::new(
+            "left",
+            "Files",
+            if left.is_empty() { "none".into() } else { left.join(" ") },
+        )],
         hints: hints(&[
             "Changes are in memory until they are written; sync returns when all that came before is on the disk.",
             "What was removed after the last sync is there again.",
@@ -218,7 +239,9 @@ fn price(rng: &mut Rng) -> Made {
             "What is in the journal is written twice: there, and when it goes to its place (checkpointing).",
             "Ordered means that the data is in its place before the transaction is committed.",
         ]),
-        known: Some("The book's example: appending a block changes an inode, a bitmap and a data block."),
+        known: Some(
+            "The book's example: appending a block changes an inode, a bitmap and a data block.",
+        ),
         attempt: vec!["ffs:size=8M,group=1M".into(), "write a 4K".into(), "sync".into()],
     })
 }

@@ -1,8 +1,8 @@
 //! Chapter 44: flash-based SSDs, with the victims of the real policies, the bare log, and the model of an SSD.
 
 use serde_json::json;
-use twin_clean::victim::{self, Candidates};
 use twin_clean::inputs::{LogView, SegmentInfo, SegmentState, Setting};
+use twin_clean::victim::{self, Candidates};
 use twin_clean::volume::{Volume, VolumeGeometry};
 use twin_disk::IoKind;
 use twin_rt::{MICROS, Rng, Time};
@@ -23,7 +23,8 @@ pub(super) const CHAPTER: Chapter = Chapter {
 
 fn collection(rng: &mut Rng) -> Made {
     let pages = 8;
-    let (read, program, erase) = (25 * rng.range(1, 4), 100 * rng.range(2, 8), 500 * rng.range(3, 8));
+    let (read, program, erase) =
+        (25 * rng.range(1, 4), 100 * rng.range(2, 8), 500 * rng.range(3, 8));
     let valid: Vec<u32> = (0..rng.range(3, 6)).map(|_| rng.below(pages) as u32).collect();
     let least = valid.iter().min().copied().unwrap_or(0);
     if valid.iter().filter(|one| **one == least).count() > 1 {
@@ -40,8 +41,13 @@ fn collection(rng: &mut Rng) -> Made {
         })
         .collect();
     let live_blocks = valid.iter().map(|one| u64::from(*one)).sum();
-    let view =
-        LogView { now: 100, live_blocks, segment_blocks: pages as u32, segments: &segments, open: &[] };
+    let view = LogView {
+        now: 100,
+        live_blocks,
+        segment_blocks: pages as u32,
+        segments: &segments,
+        open: &[],
+    };
     let setting = Setting {
         blocks: 100,
         segment_blocks: pages as u32,
@@ -50,17 +56,21 @@ fn collection(rng: &mut Rng) -> Made {
         seed: 1,
     };
     let mut policy = victim::REGISTRY.get("greedy").map_err(|why| why.to_string())?.make(&setting);
-    let chosen = policy
-        .choose(&Candidates { view, min_garbage_share: 0.0 })
-        .ok_or("no block to clean")?;
+    let chosen =
+        policy.choose(&Candidates { view, min_garbage_share: 0.0 }).ok_or("no block to clean")?;
     let moved = u64::from(valid[chosen as usize]);
     Ok(Question {
         text: format!(
             "Erase blocks have {pages} pages. Reading a page takes {read} us, programming one {program} us, erasing a block \
-             {erase} us. So many pages of each full block are still valid:\n\n{}\n\nWhich block does garbage collection take \
+             {erase} us. These numbers of pages of full blocks are still valid:\n\n{}\n\nWhich block does garbage collection take \
              (the fewest valid pages), how long does it take to collect it (one step after the other), and how many free \
              pages are won?",
-            valid.iter().zip(0..).map(|(one, n)| format!("  block {n}: {one}")).collect::<Vec<_>>().join("\n")
+            valid
+                .iter()
+                .zip(0..)
+                .map(|(one, n)| format!("  block {n}: {one}"))
+                .collect::<Vec<_>>()
+                .join("\n")
         ),
         given: json!({"pages": pages, "valid": valid, "read": read, "program": program, "erase": erase}),
         parts: vec![
@@ -68,7 +78,9 @@ fn collection(rng: &mut Rng) -> Made {
             Part::new("us", "us", moved * (read + program) + erase),
             Part::new("won", "Pages won", pages - moved),
         ],
-        hints: hints(&["A valid page is read and programmed elsewhere; then the whole block is erased, once."]),
+        hints: hints(&[
+            "A valid page is read and programmed elsewhere; then the whole block is erased, once.",
+        ]),
         known: None,
         attempt: vec!["lfs:size=4M,disk=ssd-tlc".into(), "workload 200 2".into(), "sync".into()],
     })
@@ -121,7 +133,9 @@ fn pages(rng: &mut Rng) -> Made {
             Part::new("block", format!("Block of page {asked}"), block),
             Part::new("valid", "Valid pages of the blocks", spaced(&valid)),
         ],
-        hints: hints(&["Write the pages in rows of four, and cross out each number that comes again later."]),
+        hints: hints(&[
+            "Write the pages in rows of four, and cross out each number that comes again later.",
+        ]),
         known: None,
         attempt: Vec::new(),
     })
@@ -183,7 +197,7 @@ fn amplification(rng: &mut Rng) -> Made {
         ],
         hints: hints(&[
             "Amplification is all pages that were programmed for each page of the host.",
-            "All blocks together can be programmed blocks × pages × cycles times; of these only one in so many is the host's.",
+            "All blocks together can be programmed blocks × pages × cycles times; divide that by the amplification.",
         ]),
         known: None,
         attempt: vec!["lfs:size=8M,disk=ssd-tlc".into(), "workload 300 5".into(), "sync".into()],

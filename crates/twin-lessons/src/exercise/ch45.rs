@@ -6,7 +6,7 @@ use twin_rt::Rng;
 
 use super::real::{bench, rows};
 use super::{Chapter, Exercise, Made, Part, Question, hints};
-use crate::session::Bench;
+use crate::volume::Bench;
 
 pub(super) const CHAPTER: Chapter = Chapter {
     number: 45,
@@ -55,7 +55,9 @@ fn checksums(rng: &mut Rng) -> Made {
             Part::new("a", "Fletcher a", a),
             Part::new("b", "Fletcher b", b),
         ],
-        hints: hints(&["For XOR write the bytes in binary: a column with an odd number of ones gives a one."]),
+        hints: hints(&[
+            "For XOR write the bytes in binary: a column with an odd number of ones gives a one.",
+        ]),
         known: None,
         attempt: Vec::new(),
     })
@@ -101,10 +103,17 @@ fn unnoticed(rng: &mut Rng) -> Made {
         parts: vec![
             Part::chosen("xor", "XOR", notices(xor(&data) == xor(&damaged)), yes_no),
             Part::chosen("sum", "Sum", notices(sum(&data) == sum(&damaged)), yes_no),
-            Part::chosen("fletcher", "Fletcher", notices(fletcher(&data) == fletcher(&damaged)), yes_no),
+            Part::chosen(
+                "fletcher",
+                "Fletcher",
+                notices(fletcher(&data) == fletcher(&damaged)),
+                yes_no,
+            ),
             Part::chosen("crc", "CRC", notices(crc), yes_no),
         ],
-        hints: hints(&["Neither XOR nor a sum knows the order of bytes. Compute both blocks' checksums."]),
+        hints: hints(&[
+            "Neither XOR nor a sum knows the order of bytes. Compute both blocks' checksums.",
+        ]),
         known: None,
         attempt: Vec::new(),
     })
@@ -112,18 +121,8 @@ fn unnoticed(rng: &mut Rng) -> Made {
 
 const READS: &[&str] = &["the right data", "wrong data, and no error", "an error"];
 
-fn rot(rng: &mut Rng) -> Made {
-    let (settings, sums) = *rng.pick(&[
-        ("vsfs:size=1M", false),
-        ("ffs:size=8M,group=1M", false),
-        ("lfs:size=4M", true),
-    ]);
-    let where_ = *rng.pick(&["inside the file", "in another file", "in free space"]);
-    let bench = bench(settings)?;
-    let blocks = rng.range(2, 6);
-    let lines = [format!("write f {}K", blocks * 4), "write other 8K".into(), "sync".into(), "read f".into()];
-    bench.lines(&lines)?;
-    let right = bench.line("read f")??;
+/// The first byte of a block inside the file f, in another file, or in free space.
+fn place(bench: &Bench, where_: &str) -> Result<u64, String> {
     let dump = bench.dump("space", None)?;
     let inodes = rows(&bench.dump("space", None)?, "names");
     let of = |name: &str| {
@@ -134,18 +133,37 @@ fn rot(rng: &mut Rng) -> Made {
     let runs = rows(&dump, "runs");
     let begin = |ino: u64| {
         let row = runs.iter().find(|row| row[0].as_u64() == Some(ino));
-        row.and_then(|row| row[6].as_u64()).ok_or("the file has no block")
+        row.and_then(|row| row[6].as_u64()).ok_or_else(|| "the file has no block".to_string())
     };
-    let offset = rng.below(4096);
-    let at = match where_ {
-        "inside the file" => begin(file)? + offset,
-        "in another file" => begin(other)? + offset,
+    match where_ {
+        "inside the file" => begin(file),
+        "in another file" => begin(other),
         _ => {
             let free = rows(&dump, "free");
             let last = free.last().and_then(|row| row[0].as_u64()).ok_or("nothing is free")?;
-            last + 8192 + offset
+            Ok(last + 8192)
         }
-    };
+    }
+}
+
+fn rot(rng: &mut Rng) -> Made {
+    let (settings, sums) = *rng.pick(&[
+        ("vsfs:size=1M", false),
+        ("ffs:size=8M,group=1M", false),
+        ("lfs:size=4M", true),
+    ]);
+    let where_ = *rng.pick(&["inside the file", "in another file", "in free space"]);
+    let bench = bench(settings)?;
+    let blocks = rng.range(2, 6);
+    let lines = [
+        format!("write f {}K", blocks * 4),
+        "write other 8K".into(),
+        "sync".into(),
+        "read f".into(),
+    ];
+    bench.lines(&lines)?;
+    let right = bench.line("read f")??;
+    let at = place(&bench, where_)? + rng.below(4096);
     let mut platter = bench.closed()?;
     let byte = platter.read_bytes(at, 1)[0] ^ (1 << rng.below(8));
     platter.write(at, &[Block::Bytes(Bytes::copy_of(&[byte]))]);
@@ -157,7 +175,11 @@ fn rot(rng: &mut Rng) -> Made {
     };
     let noticed = READS[2] == read;
     let kind = settings.split(':').next().unwrap_or_default();
-    let words = if sums { "has a checksum for each block of file data" } else { "has no checksums of file data" };
+    let words = if sums {
+        "has a checksum for each block of file data"
+    } else {
+        "has no checksums of file data"
+    };
     Ok(Question {
         text: format!(
             "A volume of the layout {kind} {words}. A file f of {blocks} blocks of 4 KiB is written and synced, and another \
@@ -168,9 +190,16 @@ fn rot(rng: &mut Rng) -> Made {
         given: json!({"checksums": sums, "where": where_}),
         parts: vec![
             Part::chosen("read", "The reader gets", read, READS),
-            Part::chosen("scrubber", "A scrubber could tell", if noticed { "yes" } else { "no" }, &["yes", "no"]),
+            Part::chosen(
+                "scrubber",
+                "A scrubber could tell",
+                if noticed { "yes" } else { "no" },
+                &["yes", "no"],
+            ),
         ],
-        hints: hints(&["Without a checksum the disk's word is all there is: it read what was there."]),
+        hints: hints(&[
+            "Without a checksum the disk's word is all there is: it read what was there.",
+        ]),
         known: None,
         attempt: [vec![settings.to_string()], lines.to_vec()].concat(),
     })

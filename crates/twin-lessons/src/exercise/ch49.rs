@@ -6,7 +6,8 @@ use std::rc::Rc;
 use serde_json::json;
 use twin_disk::Bytes;
 use twin_fs::{
-    Cred, Data, FileSystem, Ino, Name, Op, ROOT_INO, RenameMode, Reply, Request, SetAttr, Volume, mode,
+    Cred, Data, FileSystem, Ino, Name, Op, ROOT_INO, RenameMode, Reply, Request, SetAttr, Volume,
+    mode,
 };
 use twin_nfs::client::{Carrier, Client, ClientSettings, Deliver, Handles};
 use twin_nfs::{Export, Handle, Keys, Peer, Rules, Served, Server, proc};
@@ -14,7 +15,7 @@ use twin_rt::{FixedMap, Rng, Rt, SECS};
 
 use super::real::bench;
 use super::{Chapter, Exercise, Made, Part, Question, hints};
-use crate::session::Bench;
+use crate::volume::Bench;
 
 pub(super) const CHAPTER: Chapter = Chapter {
     number: 49,
@@ -69,7 +70,7 @@ fn served(bench: &Bench, settings: ClientSettings) -> Result<(Rc<Server<Volume>>
     Ok((server, client))
 }
 
-fn asked(rt: &Rt, client: &Client, op: Op) -> Result<Reply, String> {
+fn reply(rt: &Rt, client: &Client, op: Op) -> Result<Reply, String> {
     let reply = rt.block_on(client.execute(Request { id: 1, client: 0, cred: Cred::root(), op }));
     reply.map_err(|_| "no answer".to_string())?.map_err(|why| why.to_string())
 }
@@ -93,22 +94,23 @@ fn calls(rng: &mut Rng) -> Made {
     }
     path += "/f";
     bench.lines(&[format!("write {path} {kib}K"), "sync".into()])?;
-    let settings = ClientSettings { rsize: rsize << 10, read_ahead: 0, ..ClientSettings::default() };
+    let settings =
+        ClientSettings { rsize: rsize << 10, read_ahead: 0, ..ClientSettings::default() };
     let (server, client) = served(&bench, settings)?;
     let rt = bench.rt();
     let mut ino = ROOT_INO;
     for name in path.split('/').filter(|name| !name.is_empty()) {
         let name = Name::from(name.as_bytes());
-        ino = entry(asked(rt, &client, Op::Lookup { dir: ino, name })?)?;
+        ino = entry(reply(rt, &client, Op::Lookup { dir: ino, name })?)?;
     }
-    asked(rt, &client, Op::Open { ino, read: true, write: false, truncate: false })?;
+    reply(rt, &client, Op::Open { ino, read: true, write: false, truncate: false })?;
     let (size, mut off) = (kib << 10, 0);
     while off < size {
         let len = (size - off).min(rsize << 10) as u32;
-        asked(rt, &client, Op::Read { ino, off, len })?;
+        reply(rt, &client, Op::Read { ino, off, len })?;
         off += u64::from(len);
     }
-    asked(rt, &client, Op::Release { ino })?;
+    reply(rt, &client, Op::Release { ino })?;
     let count = |procedure| proc::index(procedure).map_or(0, |at| server.counters().calls[at]);
     Ok(Question {
         text: format!(
@@ -153,9 +155,7 @@ fn operation(call: &str, a: Ino) -> Op {
         "READ" => Op::Read { ino: a, off: 0, len: 100 },
         "WRITE" => Op::Write { ino: a, off: 50, data: Data::Synthetic(100) },
         "GETATTR" => Op::GetAttr { ino: a },
-        "SETATTR" => {
-            Op::SetAttr { ino: a, set: SetAttr { size: Some(10), ..SetAttr::default() } }
-        }
+        "SETATTR" => Op::SetAttr { ino: a, set: SetAttr { size: Some(10), ..SetAttr::default() } },
         "REMOVE" => Op::Unlink { dir, name: name("b") },
         "MKDIR" => Op::MakeDir { dir, name: name("e"), mode: 0o755 },
         "CREATE" => {
@@ -192,7 +192,12 @@ fn twice(rng: &mut Rng) -> Made {
              and is restarted before the reply arrives, so that it has forgotten the call. The client sends it again. For \
              which of these calls does the second copy get an error although the first one succeeded? Give the numbers in \
              order, or none. (Each call by itself.)\n\n{}",
-            picked.iter().zip(1..).map(|(call, n)| format!("  {n}. {call}")).collect::<Vec<_>>().join("\n")
+            picked
+                .iter()
+                .zip(1..)
+                .map(|(call, n)| format!("  {n}. {call}"))
+                .collect::<Vec<_>>()
+                .join("\n")
         ),
         given: json!({"calls": picked}),
         parts: vec![Part::new("different", "Calls", answer)],
@@ -221,14 +226,15 @@ fn old_length(rng: &mut Rng) -> Made {
     let (_, client) = served(&bench, settings)?;
     let rt = bench.rt();
     let name = || Name::from(b"f".as_slice());
-    let ino = entry(asked(rt, &client, Op::Lookup { dir: ROOT_INO, name: name() })?)?;
-    let wait = |seconds: u64| rt.block_on(rt.sleep(seconds * SECS)).map_err(|_| "no time".to_string());
+    let ino = entry(reply(rt, &client, Op::Lookup { dir: ROOT_INO, name: name() })?)?;
+    let wait =
+        |seconds: u64| rt.block_on(rt.sleep(seconds * SECS)).map_err(|_| "no time".to_string());
     let begun = rt.now();
     wait(change)?;
     bench.lines(&[format!("write f {new}")])?;
     let gone = (rt.now() - begun) / SECS;
     wait(look.saturating_sub(gone))?;
-    let Reply::Attr(attr) = asked(rt, &client, Op::GetAttr { ino })? else {
+    let Reply::Attr(attr) = reply(rt, &client, Op::GetAttr { ino })? else {
         return Err("no attributes".into());
     };
     Ok(Question {
@@ -241,7 +247,12 @@ fn old_length(rng: &mut Rng) -> Made {
         given: json!({"believed": believed, "change": change, "look": look, "old": old, "new": new}),
         parts: vec![
             Part::new("length", "Length", attr.size),
-            Part::chosen("asked", "It reaches the server", if attr.size == old { "no" } else { "yes" }, &["yes", "no"]),
+            Part::chosen(
+                "asked",
+                "It reaches the server",
+                if attr.size == old { "no" } else { "yes" },
+                &["yes", "no"],
+            ),
         ],
         hints: hints(&[
             "Only the age of what the client knows counts, not when the file was changed.",

@@ -110,7 +110,17 @@ fn normal(answer: &str) -> String {
 
 /// All chapters.
 pub fn chapters() -> &'static [Chapter] {
-    &[ch37::CHAPTER, ch39::CHAPTER, ch40::CHAPTER, ch41::CHAPTER, ch42::CHAPTER, ch43::CHAPTER, ch44::CHAPTER, ch45::CHAPTER, ch49::CHAPTER]
+    &[
+        ch37::CHAPTER,
+        ch39::CHAPTER,
+        ch40::CHAPTER,
+        ch41::CHAPTER,
+        ch42::CHAPTER,
+        ch43::CHAPTER,
+        ch44::CHAPTER,
+        ch45::CHAPTER,
+        ch49::CHAPTER,
+    ]
 }
 
 /// The exercise with this name.
@@ -188,7 +198,8 @@ pub fn grade(id: &str, seed: &str, answers: &Value) -> Result<Grade, String> {
 /// # Errors
 /// If there is no such chapter.
 pub fn paper(chapter: u32, seed: &str) -> Result<Value, String> {
-    let numbers = || chapters().iter().map(|one| one.number.to_string()).collect::<Vec<_>>().join(", ");
+    let numbers =
+        || chapters().iter().map(|one| one.number.to_string()).collect::<Vec<_>>().join(", ");
     let found = chapters().iter().find(|one| one.number == chapter);
     let chapter = found.ok_or_else(|| format!("there are exercises for chapters {}", numbers()))?;
     let (mut exercises, mut answers) = (Vec::new(), Map::new());
@@ -234,7 +245,7 @@ pub(crate) fn listed() -> Value {
     json!({"ok": true, "chapters": chapters().iter().map(chapter).collect::<Vec<_>>()})
 }
 
-pub(crate) fn asked(id: &str, seed: &str) -> Result<Value, String> {
+pub(crate) fn variant(id: &str, seed: &str) -> Result<Value, String> {
     let exercise = exercise(id)?;
     Ok(shown(exercise, &exercise.variant(seed)?))
 }
@@ -280,7 +291,8 @@ mod tests {
     fn every_variant_is_the_same_each_time_and_grades_its_own_answers_as_right() {
         for exercise in chapters().iter().flat_map(|chapter| chapter.exercises) {
             for seed in ["1", "7", "Ada"] {
-                let question = exercise.variant(seed).unwrap_or_else(|why| panic!("{}: {why}", exercise.id));
+                let question =
+                    exercise.variant(seed).unwrap_or_else(|why| panic!("{}: {why}", exercise.id));
                 assert_eq!(question, exercise.variant(seed).unwrap());
                 let answers: Map<String, Value> = question
                     .parts

@@ -10,7 +10,7 @@ use twin_sim::model::{
     Access, Buffering, DeviceModel, Disk, Drive, Options, Overheads, SeekCurve, Supply, Zone,
 };
 
-use crate::session::Bench;
+use crate::volume::Bench;
 
 /// Units of the toy disk's time in which a sector passes; a revolution of twelve sectors has 360.
 const UNITS: u64 = 30;
@@ -66,8 +66,7 @@ pub(super) fn toy(
         link_waits_for_track: false,
         queue_depth: 1,
     };
-    let mut disk =
-        Disk::new("toy", &drive, &Options::default()).map_err(|why| why.to_string())?;
+    let mut disk = Disk::new("toy", &drive, &Options::default()).map_err(|why| why.to_string())?;
     let mut queue = queue::REGISTRY.get(policy).map_err(|why| why.to_string())?.make();
     blocks.iter().zip(0..).for_each(|(block, id)| queue.push(waiting(id, block * SECTOR, SECTOR)));
     let (mut now, mut head_at, mut timed) = (BEGIN, 0, Vec::new());

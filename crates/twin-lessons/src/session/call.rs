@@ -1,13 +1,24 @@
 //! The commands of a session, by name.
 
 use serde_json::{Value, json};
-use twin_disk::BlockDevice;
 use twin_rt::Time;
 use twin_sim::Platter;
 
-use super::setup::{LAYOUTS, Setup};
-use super::{MOST_LINES, Session, State, World, crash, look};
+use super::world::{Beginning, State, World};
+use super::{crash, look};
 use crate::exercise;
+use crate::volume::{HELP, LAYOUTS, Setup};
+
+/// The most lines that can be undone.
+const MOST_LINES: usize = 2000;
+
+/// A volume in memory, and what has been done with it.
+#[derive(Default)]
+pub struct Session {
+    world: Option<World>,
+    /// Worlds before a power failure or before another volume was loaded, for undoing that.
+    earlier: Vec<Beginning>,
+}
 
 type Answer = Result<Value, String>;
 
@@ -48,7 +59,7 @@ impl Session {
     /// Puts a world in place of the present one, which can be had back.
     fn replace(&mut self, world: World) {
         if let Some(before) = self.world.replace(world) {
-            self.earlier.push(before.kept());
+            self.earlier.push(before.beginning());
         }
     }
 
@@ -96,7 +107,7 @@ impl Session {
             "cut" => self.cut(command["point"].as_u64(), text("outcomes")),
             "recover" => self.recover(),
             "chapters" => Ok(exercise::listed()),
-            "exercise" => exercise::asked(text("id"), text("seed")),
+            "exercise" => exercise::variant(text("id"), text("seed")),
             "grade" => {
                 let reveal = command["reveal"] == true;
                 exercise::graded(text("id"), text("seed"), &command["answers"], reveal)
@@ -117,18 +128,18 @@ impl Session {
     /// Takes the last line back, or the power failure or the loading that came last.
     fn undo(&mut self) -> Answer {
         let world = self.world()?;
-        let mut kept = world.kept();
-        if kept.history.len() > MOST_LINES {
+        let mut beginning = world.beginning();
+        if beginning.history.len() > MOST_LINES {
             return Err(format!("more than {MOST_LINES} lines: too many to repeat"));
         }
-        let undone = match (kept.history.pop(), &world.state) {
+        let undone = match (beginning.history.pop(), &world.state) {
             (Some(line), State::Open(..)) => line,
             _ => {
-                kept = self.earlier.pop().ok_or("there is nothing to undo")?;
+                beginning = self.earlier.pop().ok_or("there is nothing to undo")?;
                 "power failure".into()
             }
         };
-        self.world = Some(World::again(kept)?);
+        self.world = Some(World::repeated(beginning)?);
         let mut answer = self.world_mut()?.answer(true);
         answer["undone"] = json!(undone);
         Ok(answer)
@@ -137,12 +148,12 @@ impl Session {
     fn cut(&mut self, point: Option<u64>, outcomes: &str) -> Answer {
         let world = self.world_mut()?;
         let (platter, time) = crash::cut(world, point, outcomes)?;
-        let kept = world.kept();
+        let beginning = world.beginning();
         if let State::Open(machine, _) = &world.state {
             machine.rt.crash();
         }
         world.state = State::Off(platter, time);
-        self.earlier.push(kept);
+        self.earlier.push(beginning);
         let checked = look::check(self.world()?)?;
         Ok(json!({"ok": true, "now_ns": time.0, "check": checked}))
     }
@@ -155,8 +166,7 @@ impl Session {
         let next = World::new(world.setup.clone(), platter.clone(), *time)?;
         let machine = next.machine()?;
         let served = machine.served.borrow();
-        let requests: Vec<Value> =
-            served.iter().map(|one| machine.regions.request(one)).collect();
+        let requests: Vec<Value> = served.iter().map(|one| machine.regions.request(one)).collect();
         let (recovery, took) = (machine.recovery.clone(), machine.rt.now().0 - time.0);
         drop(served);
         // The history begins with what the power failure left; opening it again is part of every undo.
@@ -201,11 +211,6 @@ fn about() -> Value {
         "replacement": names(twin_cache::replacement::REGISTRY.iter().map(|one| (one.name, one.about)).collect()),
         "victims": names(victims),
         "when": names(twin_clean::trigger::REGISTRY.iter().map(|one| (one.name, one.about)).collect()),
-        "shell": super::shell::HELP.iter().map(|(form, about)| json!({"form": form, "about": about})).collect::<Vec<_>>(),
+        "shell": HELP.iter().map(|(form, about)| json!({"form": form, "about": about})).collect::<Vec<_>>(),
     })
-}
-
-/// The size of a sector of the disk of a world, in bytes.
-pub(super) fn sector(world: &World) -> u32 {
-    world.machine().map_or(512, |machine| machine.disk.info().sector)
 }

@@ -5,8 +5,8 @@ use twin_rt::Time;
 use twin_sim::Platter;
 use twin_sim::faults::{CrashPoint, WriteLog, WriteOutcome};
 
-use super::machine::Machine;
-use super::{State, World};
+use super::world::{State, World};
+use crate::volume::Machine;
 
 fn recorded(world: &World) -> Result<(&Machine, &WriteLog), String> {
     let machine = world.machine()?;

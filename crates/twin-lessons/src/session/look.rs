@@ -1,22 +1,14 @@
 //! Looking at a session: structures on the platter, frames of the cache, the disk, the log.
 
 use std::collections::BTreeSet;
-use std::rc::Rc;
 
 use serde_json::{Value, json};
 use twin_disk::BlockDevice;
-use twin_fs::{CheckRequest, LayoutKind, ROOT_INO, SegmentPhase};
-use twin_rt::{ClockOnly, Rt};
-use twin_sim::Platter;
+use twin_fs::{ROOT_INO, SegmentPhase};
 
-use super::dumped::dump;
-use super::machine::Machine;
-use super::regions::Regions;
-use super::setup::still;
-use super::{State, World, call};
+use super::world::{State, World};
+use crate::volume::{Machine, Regions, checked, dump};
 
-/// The most requests in one answer; the last ones count.
-pub(super) const MOST_REQUESTS: usize = 400;
 /// The most frames of the cache in a view.
 const MOST_FRAMES: usize = 512;
 /// The most bytes in one answer.
@@ -42,7 +34,7 @@ pub(super) fn view(world: &World) -> Result<Value, String> {
         "settings": world.setup.text(),
         "layout": layout.name(),
         "size": world.setup.size,
-        "sector": call::sector(world),
+        "sector": sector(world),
         "now_ns": now.0,
         "power": !off,
         "history": world.history.len(),
@@ -102,7 +94,8 @@ fn disk(machine: &Machine) -> Value {
     let served = machine.served.borrow();
     let stats = machine.disk.stats();
     let named = stats.parts.named();
-    let parts: Vec<Value> = named.iter().map(|(name, ns)| json!({"name": name, "ns": ns})).collect();
+    let parts: Vec<Value> =
+        named.iter().map(|(name, ns)| json!({"name": name, "ns": ns})).collect();
     let last = served.last().map(|one| machine.regions.request(one));
     let arm = served.iter().rev().find_map(|one| one.cylinders).map(|(_, last)| last);
     json!({
@@ -127,7 +120,14 @@ fn log(machine: &Machine) -> Value {
     let segments: Vec<Value> = status
         .segments
         .iter()
-        .map(|one| json!([phase(one.phase), one.live, one.written, status.now.saturating_sub(one.sealed_at)]))
+        .map(|one| {
+            json!([
+                phase(one.phase),
+                one.live,
+                one.written,
+                status.now.saturating_sub(one.sealed_at)
+            ])
+        })
         .collect();
     json!({
         "clean": status.clean_segments,
@@ -172,23 +172,7 @@ pub(super) fn check(world: &World) -> Result<Value, String> {
     checked(world.setup.layout, &world.platter().0)
 }
 
-/// Checks a platter.
-pub(super) fn checked(layout: &'static dyn LayoutKind, platter: &Platter) -> Result<Value, String> {
-    let rt = Rt::new(ClockOnly::default(), 1);
-    let device: Rc<dyn BlockDevice> = Rc::new(still(&rt, platter.clone())?);
-    let how = CheckRequest::default();
-    let mut progress = |_, _| {};
-    let checking = layout.check(&rt, device, how, &mut progress);
-    let checked = rt.block_on(checking).map_err(|_| "the check does not end".to_string());
-    rt.crash();
-    Ok(match checked? {
-        Ok(report) => json!({
-            "ok": true,
-            "clean": report.is_clean(),
-            "findings": report.findings,
-            "more_findings": report.more_findings,
-            "notes": report.notes,
-        }),
-        Err(why) => json!({"ok": true, "clean": false, "findings": [why.to_string()], "notes": []}),
-    })
+/// The size of a sector of the disk of a world, in bytes.
+fn sector(world: &World) -> u32 {
+    world.machine().map_or(512, |machine| machine.disk.info().sector)
 }

@@ -21,22 +21,27 @@ pub(crate) fn run(args: &Lab) -> Outcome {
         (Some(_), Some(file)) => Err(usage(format!("{}: only grade takes a file", file.display()))),
         (Some(chapter), None) => {
             let number = chapter.parse();
-            let number = number.map_err(|_| usage(format!("{chapter:?} is no chapter: twinfs lab lists them")))?;
+            let number = number
+                .map_err(|_| usage(format!("{chapter:?} is no chapter: twinfs lab lists them")))?;
             shown(args, number)
         }
     }
 }
 
 fn list(as_json: bool) -> Outcome {
-    let one = |chapter: &twin_lessons::Chapter| {
-        json!({"number": chapter.number, "title": chapter.title, "about": chapter.about, "exercises": chapter.exercises.len()})
-    };
+    let one = |chapter: &twin_lessons::Chapter| json!({"number": chapter.number, "title": chapter.title, "about": chapter.about, "exercises": chapter.exercises.len()});
     if as_json {
         say(chapters().iter().map(one).collect::<Value>().to_string())?;
         return Ok(ExitCode::SUCCESS);
     }
     for chapter in chapters() {
-        say(format!("{}  {} ({} exercises)\n    {}", chapter.number, chapter.title, chapter.exercises.len(), chapter.about))?;
+        say(format!(
+            "{}  {} ({} exercises)\n    {}",
+            chapter.number,
+            chapter.title,
+            chapter.exercises.len(),
+            chapter.about
+        ))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -55,8 +60,11 @@ fn shown(args: &Lab, chapter: u32) -> Outcome {
         for part in one["parts"].as_array().into_iter().flatten() {
             let choices: Vec<String> =
                 part["choices"].as_array().into_iter().flatten().map(text).collect();
-            let choices =
-                if choices.is_empty() { String::new() } else { format!(" ({})", choices.join(" | ")) };
+            let choices = if choices.is_empty() {
+                String::new()
+            } else {
+                format!(" ({})", choices.join(" | "))
+            };
             say(format!("  {}: {}{choices}", text(&part["name"]), text(&part["label"])))?;
         }
         for hint in one["hints"].as_array().into_iter().flatten().filter(|_| args.hints) {
@@ -85,13 +93,18 @@ fn graded(file: &Path, as_json: bool) -> Outcome {
     let seed = match &given["seed"] {
         Value::String(seed) => seed.clone(),
         Value::Number(seed) => seed.to_string(),
-        _ => return Err(format!("{place}: has no seed: begin with twinfs lab CHAPTER --json").into()),
+        _ => {
+            return Err(
+                format!("{place}: has no seed: begin with twinfs lab CHAPTER --json").into()
+            );
+        }
     };
     let Some(chapter) = given["chapter"].as_u64() else {
         return Err(format!("{place}: has no chapter: begin with twinfs lab CHAPTER --json").into());
     };
     let chapter = chapters().iter().find(|one| u64::from(one.number) == chapter);
-    let chapter = chapter.ok_or_else(|| format!("{place}: there are no exercises of that chapter"))?;
+    let chapter =
+        chapter.ok_or_else(|| format!("{place}: there are no exercises of that chapter"))?;
     let (mut right, mut of, mut exercises) = (0, 0, Vec::new());
     for one in chapter.exercises {
         let result = grade(one.id, &seed, &given["answers"][one.id])?;
@@ -116,7 +129,11 @@ fn graded(file: &Path, as_json: bool) -> Outcome {
                 .filter_map(|part| part["name"].as_str())
                 .collect();
             let title = exercise(id).map_or("", |exercise| exercise.title);
-            let verdict = if wrong.is_empty() { "right".into() } else { format!("not right: {}", wrong.join(", ")) };
+            let verdict = if wrong.is_empty() {
+                "right".into()
+            } else {
+                format!("not right: {}", wrong.join(", "))
+            };
             say(format!("{id} {title}: {verdict}"))?;
         }
         say(format!("{right} of {of} answers are right"))?;

@@ -3,7 +3,7 @@
 use twin_fs::{FsError, Name, Op, ROOT_INO, RenameMode, Reply, SetAttr, mode};
 use twin_rt::Rng;
 
-use super::shell::Shell;
+use super::client::Client;
 
 /// Directories that the operations use.
 const DIRS: u64 = 6;
@@ -12,23 +12,23 @@ const NAMES: u64 = 40;
 /// Largest piece that is written, in blocks of 1 KiB.
 const MOST_KIB: u64 = 24;
 
-/// Carries out so many operations. An operation that finds no room or no file counts as well, as it does for users.
+/// Carries out this number of operations. An operation that finds no room or no file counts as well, as it does for users.
 pub(super) async fn run(
-    shell: &Shell,
+    client: &Client,
     operations: u64,
     seed: u64,
 ) -> Result<Vec<String>, FsError> {
     let mut rng = Rng::stream(seed, "lesson workload");
     let (mut refused, mut full) = (0, 0);
     for _ in 0..operations {
-        match one(shell, &mut rng).await {
+        match one(client, &mut rng).await {
             Ok(()) => {}
             Err(FsError::NoSpace | FsError::NoInodes) => full += 1,
             Err(FsError::NotFound | FsError::Exists | FsError::NotEmpty) => refused += 1,
             Err(why) => return Err(why),
         }
         // A moment between operations, so that whoever waits for the end can look at the middle.
-        shell.rt.sleep(1000).await;
+        client.rt.sleep(1000).await;
     }
     let done = operations - refused - full;
     Ok(vec![format!(
@@ -40,28 +40,29 @@ fn name(rng: &mut Rng) -> Name {
     Name::from(format!("f{}", rng.below(NAMES)).as_bytes())
 }
 
-async fn one(shell: &Shell, rng: &mut Rng) -> Result<(), FsError> {
+async fn one(client: &Client, rng: &mut Rng) -> Result<(), FsError> {
     let dir_name = Name::from(format!("d{}", rng.below(DIRS)).as_bytes());
     let (what, name, other) = (rng.below(100), name(rng), name(rng));
     let kib = rng.range(1, MOST_KIB);
-    let found = shell.ask(Op::Lookup { dir: ROOT_INO, name: dir_name.clone() }).await;
+    let found = client.ask(Op::Lookup { dir: ROOT_INO, name: dir_name.clone() }).await;
     let dir = match found {
         Ok(Reply::Entry(entry)) => entry.attr.ino,
         Err(FsError::NotFound) => {
-            let made = shell.ask(Op::MakeDir { dir: ROOT_INO, name: dir_name, mode: 0o755 }).await?;
+            let made =
+                client.ask(Op::MakeDir { dir: ROOT_INO, name: dir_name, mode: 0o755 }).await?;
             let Reply::Entry(entry) = made else { return Ok(()) };
             entry.attr.ino
         }
         Err(why) => return Err(why),
         Ok(_) => return Ok(()),
     };
-    let result = within(shell, dir, what, name, other, kib).await;
-    shell.forget(dir).await;
+    let result = within(client, dir, what, name, other, kib).await;
+    client.forget(dir).await;
     result
 }
 
 async fn within(
-    shell: &Shell,
+    client: &Client,
     dir: u64,
     what: u64,
     name: Name,
@@ -70,34 +71,34 @@ async fn within(
 ) -> Result<(), FsError> {
     if what < 45 {
         let create = Op::Create { dir, name, mode: mode::REGULAR | 0o644, exclusive: false };
-        let Reply::Entry(entry) = shell.ask(create).await? else { return Ok(()) };
+        let Reply::Entry(entry) = client.ask(create).await? else { return Ok(()) };
         let ino = entry.attr.ino;
-        let written = shell.write(ino, 0, kib << 10).await;
-        shell.ask(Op::Release { ino }).await?;
-        shell.forget(ino).await;
+        let written = client.write(ino, 0, kib << 10).await;
+        client.ask(Op::Release { ino }).await?;
+        client.forget(ino).await;
         return written;
     }
     if what < 65 {
-        shell.ask(Op::Unlink { dir, name }).await?;
+        client.ask(Op::Unlink { dir, name }).await?;
         return Ok(());
     }
     if what < 72 {
         let mode = RenameMode::Replace;
-        shell.ask(Op::Rename { dir, name, to_dir: dir, to_name: other, mode }).await?;
+        client.ask(Op::Rename { dir, name, to_dir: dir, to_name: other, mode }).await?;
         return Ok(());
     }
     if what < 74 {
-        shell.ask(Op::Sync).await?;
+        client.ask(Op::Sync).await?;
         return Ok(());
     }
-    let Reply::Entry(entry) = shell.ask(Op::Lookup { dir, name }).await? else { return Ok(()) };
+    let Reply::Entry(entry) = client.ask(Op::Lookup { dir, name }).await? else { return Ok(()) };
     let ino = entry.attr.ino;
     let done = if what < 90 {
-        shell.ask(Op::Read { ino, off: 0, len: 64 << 10 }).await
+        client.ask(Op::Read { ino, off: 0, len: 64 << 10 }).await
     } else {
         let set = SetAttr { size: Some(kib << 9), ..SetAttr::default() };
-        shell.ask(Op::SetAttr { ino, set }).await
+        client.ask(Op::SetAttr { ino, set }).await
     };
-    shell.forget(ino).await;
+    client.forget(ino).await;
     done.map(|_| ())
 }

@@ -8,7 +8,7 @@ use twin_sim::Platter;
 use super::dumped::dump;
 use super::machine::Machine;
 use super::setup::Setup;
-use super::{look, shell};
+use super::{check, shell};
 
 /// An open volume with its setup.
 pub(crate) struct Bench {
@@ -96,7 +96,7 @@ impl Drop for Bench {
 /// What a check of a platter finds; empty if nothing.
 pub(crate) fn findings(settings: &str, platter: &Platter) -> Result<Vec<String>, String> {
     let setup = Setup::parse(settings)?;
-    let report = look::checked(setup.layout, platter)?;
+    let report = check::checked(setup.layout, platter)?;
     let findings = report["findings"].as_array().cloned().unwrap_or_default();
     Ok(findings.into_iter().filter_map(|one| one.as_str().map(String::from)).collect())
 }

@@ -13,23 +13,23 @@ use super::setup::still;
 
 /// The parts of a dump.
 #[derive(Default)]
-pub(super) struct Parts(pub(super) Vec<Json>);
+pub(crate) struct Parts(pub(crate) Vec<Json>);
 
 impl Parts {
     /// The fields of the part with this name, or the first of a list of parts that has it.
-    pub(super) fn fields(&self, name: &str) -> Option<&Map<String, Json>> {
+    pub(crate) fn fields(&self, name: &str) -> Option<&Map<String, Json>> {
         self.0.iter().find(|part| part["name"] == name)?["fields"].as_object()
     }
 
     /// The rows of the table with this name.
-    pub(super) fn rows(&self, name: &str) -> impl Iterator<Item = &Vec<Json>> {
+    pub(crate) fn rows(&self, name: &str) -> impl Iterator<Item = &Vec<Json>> {
         let rows = self.0.iter().filter(move |part| part["name"] == name);
         rows.filter_map(|part| part["rows"].as_array()).flatten().filter_map(Json::as_array)
     }
 }
 
 /// Dumps a structure of what is on a platter.
-pub(super) fn dump(
+pub(crate) fn dump(
     layout: &'static dyn LayoutKind,
     platter: &Platter,
     structure: &'static str,

@@ -8,12 +8,12 @@ use super::dumped::{Parts, dump};
 use super::setup::Setup;
 
 /// A part of the device.
-pub(super) struct Region {
-    pub(super) name: String,
+pub(crate) struct Region {
+    pub(crate) name: String,
     /// The kind of part, for colours and explanations.
-    pub(super) kind: &'static str,
-    pub(super) at: u64,
-    pub(super) len: u64,
+    pub(crate) kind: &'static str,
+    pub(crate) at: u64,
+    pub(crate) len: u64,
 }
 
 impl Region {
@@ -23,7 +23,7 @@ impl Region {
 }
 
 /// All parts, in the order in which they lie.
-pub(super) struct Regions(pub(super) Vec<Region>);
+pub(crate) struct Regions(pub(crate) Vec<Region>);
 
 fn number(value: &Value) -> u64 {
     value.as_u64().unwrap_or(0)
@@ -31,7 +31,7 @@ fn number(value: &Value) -> u64 {
 
 impl Regions {
     /// The parts of the volume on a platter. A volume that cannot be read is one part.
-    pub(super) fn of(setup: &Setup, platter: &Platter) -> Result<Regions, String> {
+    pub(crate) fn of(setup: &Setup, platter: &Platter) -> Result<Regions, String> {
         let own = |structure, which| dump(setup.layout, platter, structure, which, true);
         let mut regions = match setup.layout.name() {
             "vsfs" => own("overview", None).map(|parts| vsfs(platter, &parts)),
@@ -39,7 +39,8 @@ impl Regions {
                 let numbers = groups.rows("groups").map(|row| number(&row[0]));
                 let first = groups.rows("groups").next().map_or(0, |row| number(&row[1]));
                 let about = own("overview", None)?;
-                let journal = about.fields("volume").map_or(0, |fields| number(&fields["journal_bytes"]));
+                let journal =
+                    about.fields("volume").map_or(0, |fields| number(&fields["journal_bytes"]));
                 let mut regions = vec![
                     Region::new("superblock", "superblock", 0, first.saturating_sub(journal)),
                     Region::new("journal", "journal", first.saturating_sub(journal), first),
@@ -58,20 +59,20 @@ impl Regions {
         Ok(Regions(filled(regions, platter.size())))
     }
 
-    pub(super) fn at(&self, byte: u64) -> Option<&Region> {
+    pub(crate) fn at(&self, byte: u64) -> Option<&Region> {
         let after = self.0.partition_point(|region| region.at <= byte);
         self.0.get(after.checked_sub(1)?).filter(|region| byte < region.at + region.len)
     }
 
     /// The names of the parts that a range touches, the first and the last.
-    pub(super) fn name(&self, at: u64, len: u64) -> String {
+    pub(crate) fn name(&self, at: u64, len: u64) -> String {
         let first = self.at(at).map_or("", |region| region.name.as_str());
         let last = self.at(at + len.max(1) - 1).map_or("", |region| region.name.as_str());
         if first == last { first.into() } else { format!("{first} to {last}") }
     }
 
     /// A request as the page shows it.
-    pub(super) fn request(&self, one: &Served) -> Value {
+    pub(crate) fn request(&self, one: &Served) -> Value {
         let kind = match one.kind {
             IoKind::Read => "read",
             IoKind::Write => "write",
@@ -102,7 +103,7 @@ impl Regions {
         })
     }
 
-    pub(super) fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         let region = |one: &Region| json!({"name": one.name, "kind": one.kind, "at": one.at, "len": one.len});
         self.0.iter().map(region).collect()
     }
@@ -131,7 +132,13 @@ fn filled(regions: Vec<Region>, size: u64) -> Vec<Region> {
 fn vsfs(platter: &Platter, parts: &Parts) -> Vec<Region> {
     let rows: Vec<(String, u64, u64)> = parts
         .rows("volume")
-        .map(|row| (row[0].as_str().unwrap_or_default().replace('_', " "), number(&row[1]), number(&row[2])))
+        .map(|row| {
+            (
+                row[0].as_str().unwrap_or_default().replace('_', " "),
+                number(&row[1]),
+                number(&row[2]),
+            )
+        })
         .collect();
     let blocks: u64 = rows.iter().map(|(_, _, blocks)| blocks).sum();
     let block = platter.size() / blocks.max(1);
@@ -175,8 +182,7 @@ fn cylinder_group(parts: &Parts) -> Vec<Region> {
 fn log(platter: &Platter, about: &Parts, checkpoints: &Parts) -> Vec<Region> {
     let Some(fields) = about.fields("superblock") else { return Vec::new() };
     let get = |name: &str| fields.get(name).map_or(0, number);
-    let (first, size, segments) =
-        (get("first_segment_at"), get("segment_size"), get("segments"));
+    let (first, size, segments) = (get("first_segment_at"), get("segment_size"), get("segments"));
     let mut regions: Vec<Region> = (0..segments)
         .map(|n| Region {
             name: format!("segment {n}"),

@@ -3,22 +3,17 @@
 //! Contract: a line is parsed wholly before anything happens. Names are paths from the root; every component is looked
 //! up by an operation of its own, as the kernel does it.
 
-use std::cell::Cell;
-use std::rc::Rc;
-
 use twin_disk::Block;
-use twin_fs::{
-    Data, FsError, Ino, LookupEntry, Name, Op, ROOT_INO, RenameMode, Reply, Request, SetAttr, Volume,
-    mode,
-};
-use twin_rt::{Rt, SECS};
+use twin_fs::{FsError, LookupEntry, Op, RenameMode, Reply, SetAttr, mode};
+use twin_rt::SECS;
 use twin_settings::value;
 
+use super::client::Client;
 use super::load;
 
 /// The forms of lines, and what they do.
-pub(super) const HELP: &[(&str, &str)] = &[
-    ("write NAME SIZE [at OFFSET]", "writes so many bytes; a file that is missing is made first"),
+pub(crate) const HELP: &[(&str, &str)] = &[
+    ("write NAME SIZE [at OFFSET]", "writes that number of bytes; a file that is missing is made first"),
     ("append NAME SIZE", "writes behind the end"),
     ("read NAME", "reads all of a file"),
     ("mkdir NAME", "makes a directory"),
@@ -35,13 +30,16 @@ pub(super) const HELP: &[(&str, &str)] = &[
     ("sync", "makes everything durable"),
     ("wait TIME", "lets the time pass, as 5s: the flusher works meanwhile"),
     ("clean [SEGMENTS]", "lets the cleaner of a log empty segments"),
-    ("workload OPERATIONS [SEED]", "random operations: files are made, written, read, moved, removed"),
+    (
+        "workload OPERATIONS [SEED]",
+        "random operations: files are made, written, read, moved, removed",
+    ),
     ("remount KEY=VALUE,...", "closes the volume and opens it with other settings"),
 ];
 
 /// A line that was understood.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Work {
+pub(crate) enum Work {
     Write { path: String, at: u64, len: u64 },
     Append { path: String, len: u64 },
     Read(String),
@@ -65,7 +63,7 @@ pub(super) enum Work {
 /// The longest file that a line may write at once, in bytes.
 const MOST_BYTES: u64 = 32 << 20;
 
-pub(super) fn parse(line: &str) -> Result<Work, String> {
+pub(crate) fn parse(line: &str) -> Result<Work, String> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let bytes = |word: &str| {
         let bytes = value::bytes(word).map_err(|why| why.to_string())?;
@@ -116,30 +114,11 @@ pub(super) fn parse(line: &str) -> Result<Work, String> {
     })
 }
 
-/// What a line runs on.
-#[derive(Clone)]
-pub(super) struct Shell {
-    pub(super) rt: Rt,
-    pub(super) volume: Volume,
-    next: Rc<Cell<u64>>,
-}
-
 type Printed = Result<Vec<String>, String>;
 
-impl Shell {
-    pub(super) fn new(rt: &Rt, volume: &Volume) -> Shell {
-        Shell { rt: rt.clone(), volume: volume.clone(), next: Rc::new(Cell::new(1)) }
-    }
-
-    /// Executes one operation.
-    pub(super) async fn ask(&self, op: Op) -> Result<Reply, FsError> {
-        let id = self.next.get();
-        self.next.set(id + 1);
-        self.volume.execute(Request::root(id, op)).await
-    }
-
+impl Client {
     /// Executes a line and returns what it prints.
-    pub(super) async fn carry_out(&self, work: Work) -> Printed {
+    pub(crate) async fn carry_out(&self, work: Work) -> Printed {
         self.printed(work).await.map_err(|why| why.to_string())
     }
 
@@ -158,41 +137,6 @@ impl Shell {
                 Ok(vec![format!("inode {ino}: {len} bytes at {}", attr.size)])
             }
             Work::Read(path) => self.read(&path).await,
-            Work::MakeDir(path) => {
-                let (dir, name) = self.parent(&path).await?;
-                self.made(Op::MakeDir { dir, name, mode: 0o755 }).await?;
-                done
-            }
-            Work::Remove(path) => {
-                let (dir, name) = self.parent(&path).await?;
-                self.ask(Op::Unlink { dir, name }).await?;
-                done
-            }
-            Work::RemoveDir(path) => {
-                let (dir, name) = self.parent(&path).await?;
-                self.ask(Op::RemoveDir { dir, name }).await?;
-                done
-            }
-            Work::Move(from, to) => {
-                let (dir, name) = self.parent(&from).await?;
-                let (to_dir, to_name) = self.parent(&to).await?;
-                let mode = RenameMode::Replace;
-                self.ask(Op::Rename { dir, name, to_dir, to_name, mode }).await?;
-                done
-            }
-            Work::Link(file, name) => {
-                let ino = self.find(&file).await?.attr.ino;
-                let (dir, name) = self.parent(&name).await?;
-                let linked = self.made(Op::Link { ino, dir, name }).await;
-                self.forget(ino).await;
-                linked.map(|()| Vec::new())
-            }
-            Work::Symlink(target, name) => {
-                let (dir, name) = self.parent(&name).await?;
-                let target = target.into_bytes().into_boxed_slice();
-                self.made(Op::Symlink { dir, name, target }).await?;
-                done
-            }
             Work::Truncate(path, size) => {
                 let ino = self.find(&path).await?.attr.ino;
                 let set = SetAttr { size: Some(size), ..SetAttr::default() };
@@ -219,85 +163,56 @@ impl Shell {
                 done
             }
             Work::Clean(segments) => self.clean(segments).await,
+            Work::MakeDir(..)
+            | Work::Remove(..)
+            | Work::RemoveDir(..)
+            | Work::Move(..)
+            | Work::Link(..)
+            | Work::Symlink(..) => self.changed(work).await.map(|()| Vec::new()),
             Work::Load { operations, seed } => load::run(self, operations, seed).await,
         }
     }
 
-    /// Drops the reference that a lookup gave.
-    pub(super) async fn forget(&self, ino: Ino) {
-        if ino != ROOT_INO {
-            // It cannot fail.
-            let _ = self.ask(Op::Forget { ino, count: 1 }).await;
-        }
-    }
-
-    /// Executes an operation that makes a name, and drops the reference that its reply gives.
-    async fn made(&self, op: Op) -> Result<(), FsError> {
-        if let Reply::Entry(entry) = self.ask(op).await? {
-            self.forget(entry.attr.ino).await;
-        }
-        Ok(())
-    }
-
-    /// The directory of a path and the last name in it. The directory keeps its reference: a page lives shortly.
-    async fn parent(&self, path: &str) -> Result<(Ino, Name), FsError> {
-        let path = path.trim_matches('/');
-        let (above, name) = path.rsplit_once('/').unwrap_or(("", path));
-        if name.is_empty() {
-            return Err(FsError::Invalid("this is the root directory: name something in it"));
-        }
-        let dir = self.find(above).await?.attr.ino;
-        self.forget(dir).await;
-        Ok((dir, Name::from(name.as_bytes())))
-    }
-
-    /// Walks a path; the entry has a reference.
-    pub(super) async fn find(&self, path: &str) -> Result<LookupEntry, FsError> {
-        let root = Op::Lookup { dir: ROOT_INO, name: Name::from(b".".as_slice()) };
-        let Reply::Entry(mut entry) = self.ask(root).await? else { return Err(FsError::NotFound) };
-        for name in path.split('/').filter(|name| !name.is_empty()) {
-            let dir = entry.attr.ino;
-            let lookup = Op::Lookup { dir, name: Name::from(name.as_bytes()) };
-            let found = self.ask(lookup).await;
-            self.forget(dir).await;
-            let Reply::Entry(next) = found? else { return Err(FsError::NotFound) };
-            entry = next;
-        }
-        Ok(entry)
-    }
-
-    /// The file with this path, made if it is missing.
-    async fn file(&self, path: &str) -> Result<Ino, FsError> {
-        match self.find(path).await {
-            Ok(entry) if entry.attr.is_dir() => Err(FsError::IsDirectory),
-            Ok(entry) => {
-                self.forget(entry.attr.ino).await;
-                Ok(entry.attr.ino)
+    /// Makes, moves or removes a name; does nothing for other lines.
+    async fn changed(&self, work: Work) -> Result<(), FsError> {
+        match work {
+            Work::MakeDir(path) => {
+                let (dir, name) = self.parent(&path).await?;
+                self.made(Op::MakeDir { dir, name, mode: 0o755 }).await?;
+                Ok(())
             }
-            Err(FsError::NotFound) => {
-                let (dir, name) = self.parent(path).await?;
-                let mode = mode::REGULAR | 0o644;
-                let made = self.ask(Op::Create { dir, name, mode, exclusive: true }).await?;
-                let Reply::Entry(entry) = made else { return Err(FsError::NotFound) };
-                let ino = entry.attr.ino;
-                self.ask(Op::Release { ino }).await?;
+            Work::Remove(path) => {
+                let (dir, name) = self.parent(&path).await?;
+                self.ask(Op::Unlink { dir, name }).await?;
+                Ok(())
+            }
+            Work::RemoveDir(path) => {
+                let (dir, name) = self.parent(&path).await?;
+                self.ask(Op::RemoveDir { dir, name }).await?;
+                Ok(())
+            }
+            Work::Move(from, to) => {
+                let (dir, name) = self.parent(&from).await?;
+                let (to_dir, to_name) = self.parent(&to).await?;
+                let mode = RenameMode::Replace;
+                self.ask(Op::Rename { dir, name, to_dir, to_name, mode }).await?;
+                Ok(())
+            }
+            Work::Link(file, name) => {
+                let ino = self.find(&file).await?.attr.ino;
+                let (dir, name) = self.parent(&name).await?;
+                let linked = self.made(Op::Link { ino, dir, name }).await;
                 self.forget(ino).await;
-                Ok(ino)
+                linked
             }
-            Err(why) => Err(why),
+            Work::Symlink(target, name) => {
+                let (dir, name) = self.parent(&name).await?;
+                let target = target.into_bytes().into_boxed_slice();
+                self.made(Op::Symlink { dir, name, target }).await?;
+                Ok(())
+            }
+            _ => Ok(()),
         }
-    }
-
-    /// Writes as programs do, in pieces of at most 64 KiB.
-    pub(super) async fn write(&self, ino: Ino, at: u64, len: u64) -> Result<(), FsError> {
-        let mut from = 0;
-        while from < len {
-            let piece = (len - from).min(64 << 10);
-            let data = Data::Synthetic(piece);
-            self.ask(Op::Write { ino, off: at + from, data }).await?;
-            from += piece;
-        }
-        Ok(())
     }
 
     async fn read(&self, path: &str) -> Result<Vec<String>, FsError> {
@@ -309,9 +224,10 @@ impl Shell {
             let Reply::Data(blocks) = self.ask(Op::Read { ino, off, len }).await? else { break };
             let read: usize = blocks.iter().map(Block::len).sum();
             sum = blocks.iter().fold(sum, |sum, block| {
-                block.to_bytes().iter().fold(sum, |sum, byte| {
-                    sum.rotate_left(1).wrapping_add(u32::from(*byte))
-                })
+                block
+                    .to_bytes()
+                    .iter()
+                    .fold(sum, |sum, byte| sum.rotate_left(1).wrapping_add(u32::from(*byte)))
             });
             if read == 0 {
                 break;

@@ -11,8 +11,7 @@ use twin_rt::{ClockOnly, Rt};
 use twin_settings::{RegistryEntry, SettingsError, grammar, value};
 use twin_sim::{Platter, SimDisk, model, queue};
 
-/// The layouts of the lessons.
-pub(crate) const LAYOUTS: &[&dyn LayoutKind] = &[vsfs::VSFS, twin_ffs::FFS, twin_lfs::LFS];
+use super::layouts::LAYOUTS;
 
 /// The largest volume, in bytes.
 const MOST_BYTES: u64 = 64 << 20;
@@ -21,7 +20,16 @@ const LEAST_BYTES: u64 = 256 << 10;
 
 /// The keys beside those of the layout.
 const OWN: [&str; 10] = [
-    "size", "disk", "queue", "cache", "replacement", "flush", "read-ahead", "report-early", "content", "record",
+    "size",
+    "disk",
+    "queue",
+    "cache",
+    "replacement",
+    "flush",
+    "read-ahead",
+    "report-early",
+    "content",
+    "record",
 ];
 
 /// How the volume and the machine under it are made.
@@ -62,7 +70,7 @@ impl Setup {
             config: layout.config(),
             settings,
             size: 8 << 20,
-            disk: model::REGISTRY.get("hp97560")?,
+            disk: model::REGISTRY.first(),
             queue: queue::REGISTRY.first(),
             report_early: None,
             record: true,
@@ -84,10 +92,12 @@ impl Setup {
         }
         // A superblock is at the beginning, or (where a boot block comes first) within the first 64 KiB.
         let head = platter.read_bytes(0, 64 << 10);
-        let found = LAYOUTS.iter().find(|kind| {
-            head.chunks_exact(512).any(|sector| sector.starts_with(kind.magic()))
-        });
-        let Some(kind) = found else { return Err("this is no volume of a layout that is known here".into()) };
+        let found = LAYOUTS
+            .iter()
+            .find(|kind| head.chunks_exact(512).any(|sector| sector.starts_with(kind.magic())));
+        let Some(kind) = found else {
+            return Err("this is no volume of a layout that is known here".into());
+        };
         let text = format!("{}:size={}", kind.name(), value::bytes_text(size));
         let mut setup = Setup::parse(&text)?;
         setup.size = size;
@@ -100,7 +110,8 @@ impl Setup {
         for setting in grammar::settings(settings).map_err(|why| why.to_string())? {
             let (key, value) = (setting.key, setting.value);
             let own = OWN.contains(&key) && key != "size";
-            let set = if own { setup.set(key, value) } else { setup.config.set_for_open(key, value) };
+            let set =
+                if own { setup.set(key, value) } else { setup.config.set_for_open(key, value) };
             set.map_err(|why| why.to_string())?;
             let joint = if setup.text.contains(':') { ',' } else { ':' };
             setup.text = format!("{}{joint}{key}={value}", setup.text);
@@ -116,7 +127,9 @@ impl Setup {
         match key {
             "size" => {
                 self.size = value::bytes(text)?;
-                if !(LEAST_BYTES..=MOST_BYTES).contains(&self.size) || !self.size.is_multiple_of(4096) {
+                if !(LEAST_BYTES..=MOST_BYTES).contains(&self.size)
+                    || !self.size.is_multiple_of(4096)
+                {
                     let why = "size is 256K to 64M here, in whole blocks of 4K";
                     return Err(SettingsError::new(why.to_string()));
                 }
@@ -125,7 +138,8 @@ impl Setup {
             "queue" => self.queue = queue::REGISTRY.get(text)?,
             "cache" => self.settings.cache_bytes = value::bytes(text)?.clamp(64 << 10, 64 << 20),
             "replacement" => {
-                self.settings.replacement = twin_cache::replacement::REGISTRY.get(text)?.name.into();
+                self.settings.replacement =
+                    twin_cache::replacement::REGISTRY.get(text)?.name.into();
             }
             "flush" => self.settings.flush = twin_cache::flush::REGISTRY.get(text)?.name.into(),
             "read-ahead" => {
