@@ -7,9 +7,8 @@
 //! library is built with them.
 
 use std::fs;
-use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use crate::totals::Totals;
 
@@ -29,6 +28,7 @@ const PACKAGES: &[&str] =
 /// If there is no compiler for the target and none can be had, the build fails, or the page is too large.
 pub(crate) fn page(root: &Path) -> Result<PathBuf, String> {
     let wasm = program(root)?;
+    let size = fs::metadata(&wasm).map_err(|why| format!("{}: {why}", wasm.display()))?.len();
     let packed = compressed(&wasm)?;
     let text = base64(&packed);
     let read = |name: &str| {
@@ -42,12 +42,7 @@ pub(crate) fn page(root: &Path) -> Result<PathBuf, String> {
         .replace("/*STYLE*/", &style)
         .replace("/*SCRIPT*/", &script)
         .replace("/*WASM*/", &text);
-    println!(
-        "program    {:>9} bytes, compressed {}, as text {}",
-        wasm.len(),
-        packed.len(),
-        text.len()
-    );
+    println!("program    {:>9} bytes, compressed {}, as text {}", size, packed.len(), text.len());
     println!("style      {:>9} bytes", style.len());
     println!("scripts    {:>9} bytes", script.len());
     println!("page       {:>9} bytes of at most {MOST_BYTES}", page.len());
@@ -72,8 +67,8 @@ pub(crate) fn night(root: &Path) -> Result<Totals, String> {
     Ok(Totals::one(status.success()))
 }
 
-/// Compiles the program and returns its bytes.
-fn program(root: &Path) -> Result<Vec<u8>, String> {
+/// Compiles the program and returns its file.
+fn program(root: &Path) -> Result<PathBuf, String> {
     let dir = root.join("target/book");
     fs::create_dir_all(&dir).map_err(|why| format!("{}: {why}", dir.display()))?;
     let mut cargo = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".into()));
@@ -88,8 +83,7 @@ fn program(root: &Path) -> Result<Vec<u8>, String> {
         cargo.env("CARGO_TARGET_WASM32_UNKNOWN_UNKNOWN_LINKER", linker);
     }
     must(&mut cargo)?;
-    let path = dir.join("build").join(TARGET).join("book/twin_wasm.wasm");
-    fs::read(&path).map_err(|why| format!("{}: {why}", path.display()))
+    Ok(dir.join("build").join(TARGET).join("book/twin_wasm.wasm"))
 }
 
 /// Whether the compiler of this folder has a standard library for the target.
@@ -146,17 +140,11 @@ fn rust_lld(root: &Path) -> Result<PathBuf, String> {
     lld.ok_or_else(|| "the compiler has no rust-lld: install it through rustup".into())
 }
 
-fn compressed(bytes: &[u8]) -> Result<Vec<u8>, String> {
+fn compressed(path: &Path) -> Result<Vec<u8>, String> {
     let mut gzip = Command::new("gzip");
-    gzip.args(["-9", "-n", "-c"]).stdin(Stdio::piped()).stdout(Stdio::piped());
-    let mut gzip = gzip.spawn().map_err(|why| format!("gzip: {why}"))?;
-    let mut input = gzip.stdin.take().ok_or("gzip takes no input")?;
-    let bytes = bytes.to_vec();
-    // Beside the reading: a pipe holds less than the program.
-    let writer = std::thread::spawn(move || input.write_all(&bytes));
-    let output = gzip.wait_with_output().map_err(|why| format!("gzip: {why}"))?;
-    let written = writer.join().is_ok_and(|written| written.is_ok());
-    if output.status.success() && written { Ok(output.stdout) } else { Err("gzip failed".into()) }
+    let output = gzip.args(["-9", "-n", "-c"]).arg(path).output();
+    let output = output.map_err(|why| format!("gzip: {why}"))?;
+    if output.status.success() { Ok(output.stdout) } else { Err("gzip failed".into()) }
 }
 
 fn base64(bytes: &[u8]) -> String {

@@ -52,8 +52,7 @@ fn three_writes(rng: &mut Rng) -> Made {
     let after = bench.platter();
     // The last block of the file is the new one.
     let runs = rows(&bench.dump("space", None)?, "runs");
-    let file =
-        runs.iter().filter(|row| row[1] == "file").next_back().ok_or("the file is missing")?;
+    let file = runs.iter().rfind(|row| row[1] == "file").ok_or("the file is missing")?;
     let new = (file[6].as_u64().unwrap_or(0) + file[7].as_u64().unwrap_or(0)) / BLOCK - 1;
     let mut written = Vec::new();
     for (block, there) in [(get("inode_table")?, inode), (get("data_bitmap")?, bitmap), (new, data)]

@@ -1,13 +1,10 @@
 //! The world of a session: a volume with its beginning, and what was done since.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use serde_json::{Value, json};
 use twin_rt::Time;
 use twin_sim::Platter;
 
-use crate::volume::{MOST_REQUESTS, Machine, Setup, parse};
+use crate::volume::{MOST_REQUESTS, Machine, Outcome, Setup, parse};
 
 /// A volume with its beginning, and what was done since.
 pub(super) struct World {
@@ -37,7 +34,7 @@ pub(super) struct Beginning {
 /// A line of the shell that is being executed.
 pub(super) struct Line {
     pub(super) text: String,
-    pub(super) result: Rc<RefCell<Option<Result<Vec<String>, String>>>>,
+    pub(super) result: Outcome,
     /// The requests that had been served before it.
     pub(super) served_before: usize,
 }
@@ -115,7 +112,7 @@ impl World {
         let next = Machine::start(&setup, platter, now)?;
         if let State::Open(machine, _) = &mut self.state {
             machine.rt.crash();
-            *machine = Box::new(next);
+            **machine = next;
         }
         self.setup = setup;
         Ok(())

@@ -16,7 +16,7 @@ pub(crate) use bench::{Bench, findings};
 pub(crate) use check::checked;
 pub(crate) use dumped::dump;
 pub(crate) use layouts::LAYOUTS;
-pub(crate) use machine::{MOST_REQUESTS, Machine};
+pub(crate) use machine::{MOST_REQUESTS, Machine, Outcome};
 pub(crate) use regions::Regions;
 pub(crate) use setup::Setup;
 pub(crate) use shell::{HELP, parse};

@@ -13,7 +13,10 @@ use super::load;
 
 /// The forms of lines, and what they do.
 pub(crate) const HELP: &[(&str, &str)] = &[
-    ("write NAME SIZE [at OFFSET]", "writes that number of bytes; a file that is missing is made first"),
+    (
+        "write NAME SIZE [at OFFSET]",
+        "writes that number of bytes; a file that is missing is made first",
+    ),
     ("append NAME SIZE", "writes behind the end"),
     ("read NAME", "reads all of a file"),
     ("mkdir NAME", "makes a directory"),
