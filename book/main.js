@@ -122,6 +122,12 @@ function makeVolume(settings) {
   refresh();
 }
 
+function save(name, what) {
+  const link = make("a", { href: URL.createObjectURL(new Blob([what])), download: name });
+  link.click();
+  setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+}
+
 function fill(select, entries) {
   $(select).replaceChildren(...entries.map((one) => make("option", { value: one.name, textContent: one.name, title: one.about })));
 }
@@ -137,10 +143,13 @@ function connect() {
     refresh();
   });
   $("save").addEventListener("click", () => {
-    const link = make("a", { href: URL.createObjectURL(new Blob([image()])), download: "twinfs.img" });
-    link.click();
-    setTimeout(() => URL.revokeObjectURL(link.href), 10000);
+    save("twinfs.img", image());
     say("saved twinfs.img: twinfs check twinfs.img; twinfs mount twinfs.img DIRECTORY", "asked");
+  });
+  $("save-lines").addEventListener("click", () => {
+    const answer = ask({ do: "lines" });
+    if (answer.ok) save("twinfs.txt", answer.lines.join("\n") + "\n");
+    say(answer.ok ? "saved twinfs.txt: twinfs lab lines twinfs.txt" : answer.error, answer.ok ? "asked" : "failed");
   });
   $("load").addEventListener("change", async () => {
     const file = $("load").files[0];
@@ -151,7 +160,7 @@ function connect() {
   });
   $("clean-form").addEventListener("submit", async (event) => {
     event.preventDefault();
-    const answer = await runLine("clean " + $("clean-count").value);
+    const answer = await runLine(`clean ${$("clean-count").value} ${$("clean-garbage").value || 0}`);
     if (answer.ok) showRequests(answer.requests, answer.requests_left_out);
     refresh();
   });

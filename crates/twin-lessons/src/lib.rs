@@ -21,3 +21,4 @@ mod volume;
 
 pub use exercise::{Chapter, Exercise, Grade, Part, Question, chapters, exercise, grade, paper};
 pub use session::Session;
+pub use volume::script;

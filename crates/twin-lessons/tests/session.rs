@@ -131,6 +131,19 @@ fn the_policy_of_the_cleaner_can_be_changed_and_the_cleaner_be_called() {
         cleaned["output"][0].as_str().is_some_and(|said| said.contains("segments cleaned")),
         "{cleaned}"
     );
+    let settings = |session: &mut Session| ask(session, json!({"do": "view"}))["settings"].clone();
+    let lines = ask(&mut session, json!({"do": "lines"}))["lines"].clone();
+    assert_eq!(
+        lines,
+        json!(["lfs:size=4M", "workload 300 3", "remount victim=greedy,when=on-demand", "clean 2"])
+    );
+    let before = settings(&mut session);
+    for _ in 0..2 {
+        ask(&mut session, json!({"do": "undo"}));
+    }
+    assert_eq!(settings(&mut session), "lfs:size=4M", "undone with the remount");
+    run(&mut session, "remount victim=greedy,when=on-demand");
+    assert_eq!(settings(&mut session), before);
     assert!(
         ask(&mut session, json!({"do": "view"}))["settings"]
             .as_str()

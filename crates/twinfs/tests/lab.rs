@@ -62,6 +62,27 @@ fn a_chapter_shows_its_exercises_and_hints_only_on_request() {
     assert!(hints.contains("hint:"));
 }
 
+#[test]
+fn the_lines_of_a_page_make_a_volume_that_is_checked_and_a_script() {
+    let path = |name: &str| std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+    let (lines, image) = (path("lab-lines.txt"), path("lab-lines.img"));
+    let _ = std::fs::remove_file(&image);
+    std::fs::write(&lines, "ffs:size=8M,group=1M\nmkdir d\nwrite d/a 20K\nrm missing\nsync\n")
+        .unwrap();
+    let (lines, image) = (lines.to_str().unwrap(), image.to_str().unwrap());
+    let output = twinfs(&["lab", "lines", lines, "--image", image, "--json"]);
+    let result: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&result["lines"], &result["refused"]), (&json!(4), &json!(1)));
+    assert!(twinfs(&["check", image]).status.success());
+    assert_eq!(
+        twinfs(&["lab", "lines", lines, "--image", image]).status.code(),
+        Some(1),
+        "it exists"
+    );
+    let script = String::from_utf8(twinfs(&["lab", "lines", lines, "--sh"]).stdout).unwrap();
+    assert!(script.contains("mkdir './d'\n") && script.starts_with("#!/bin/sh"), "{script}");
+}
+
 /// An answer of the solver as a student would write it.
 fn text_of(answer: &Value) -> String {
     match answer {

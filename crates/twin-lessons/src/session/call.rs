@@ -100,6 +100,7 @@ impl Session {
                 Ok(world.answer(ended))
             }
             "undo" => self.undo(),
+            "lines" => self.lines(),
             "view" => look::view(self.world()?),
             "bytes" => look::bytes(self.world()?, number("at", 0), number("len", 512)),
             "check" => look::check(self.world()?),
@@ -123,6 +124,19 @@ impl Session {
         self.world = Some(world);
         self.earlier.clear();
         Ok(json!({"ok": true, "settings": settings}))
+    }
+
+    /// What was done since the volume was made: a text of its settings and the lines, which others can repeat.
+    fn lines(&self) -> Answer {
+        let world = self.world()?;
+        if !self.earlier.is_empty() {
+            return Err(
+                "a power failure or an image is part of this volume: save its image instead".into(),
+            );
+        }
+        let (settings, changes) = world.made_with();
+        let lines = std::iter::once(settings).chain(changes);
+        Ok(json!({"ok": true, "lines": lines.collect::<Vec<_>>()}))
     }
 
     /// Takes the last line back, or the power failure or the loading that came last.

@@ -9,6 +9,8 @@ use crate::volume::{MOST_REQUESTS, Machine, Outcome, Setup, parse};
 /// A volume with its beginning, and what was done since.
 pub(super) struct World {
     pub(super) setup: Setup,
+    /// The setup with which it began; a remount changes `setup`.
+    first: Setup,
     /// The platter with which its history began, and when.
     pub(super) start: Platter,
     pub(super) start_at: Time,
@@ -43,7 +45,8 @@ impl World {
     pub(super) fn new(setup: Setup, start: Platter, start_at: Time) -> Result<World, String> {
         let machine = Machine::start(&setup, start.clone(), start_at)?;
         let state = State::Open(Box::new(machine), None);
-        Ok(World { setup, start, start_at, history: Vec::new(), state })
+        let first = setup.clone();
+        Ok(World { setup, first, start, start_at, history: Vec::new(), state })
     }
 
     /// Makes a world again by doing its lines again.
@@ -57,9 +60,15 @@ impl World {
         Ok(world)
     }
 
+    /// The settings with which the volume was made, and all lines since.
+    pub(super) fn made_with(&self) -> (String, impl Iterator<Item = String>) {
+        (self.first.text().into(), self.history.clone().into_iter())
+    }
+
+    /// What is needed to make this world again.
     pub(super) fn beginning(&self) -> Beginning {
         Beginning {
-            setup: self.setup.clone(),
+            setup: self.first.clone(),
             start: self.start.clone(),
             start_at: self.start_at,
             history: self.history.clone(),

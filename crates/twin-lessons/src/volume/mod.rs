@@ -9,6 +9,7 @@ mod layouts;
 mod load;
 mod machine;
 mod regions;
+mod script;
 mod setup;
 mod shell;
 
@@ -18,5 +19,6 @@ pub(crate) use dumped::dump;
 pub(crate) use layouts::LAYOUTS;
 pub(crate) use machine::{MOST_REQUESTS, Machine, Outcome};
 pub(crate) use regions::Regions;
+pub use script::script;
 pub(crate) use setup::Setup;
 pub(crate) use shell::{HELP, parse};

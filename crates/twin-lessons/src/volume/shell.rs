@@ -32,7 +32,10 @@ pub(crate) const HELP: &[(&str, &str)] = &[
     ("fsync NAME", "makes a file durable"),
     ("sync", "makes everything durable"),
     ("wait TIME", "lets the time pass, as 5s: the flusher works meanwhile"),
-    ("clean [SEGMENTS]", "lets the cleaner of a log empty segments"),
+    (
+        "clean [SEGMENTS [PERCENT]]",
+        "lets the cleaner of a log empty segments, those with at least this much garbage",
+    ),
     (
         "workload OPERATIONS [SEED]",
         "random operations: files are made, written, read, moved, removed",
@@ -59,7 +62,7 @@ pub(crate) enum Work {
     Fsync(String),
     Sync,
     Wait(u64),
-    Clean(u64),
+    Clean { segments: u64, garbage_percent: u64 },
     Load { operations: u64, seed: u64 },
 }
 
@@ -100,8 +103,12 @@ pub(crate) fn parse(line: &str) -> Result<Work, String> {
         ["wait", time] => {
             Work::Wait(value::nanos(time, SECS).map_err(|why| why.to_string())?.min(3600 * SECS))
         }
-        ["clean"] => Work::Clean(1),
-        ["clean", count] => Work::Clean(number(count)?),
+        ["clean"] => Work::Clean { segments: 1, garbage_percent: 0 },
+        ["clean", count] => Work::Clean { segments: number(count)?, garbage_percent: 0 },
+        ["clean", count, percent] => {
+            let garbage_percent = number(percent.trim_end_matches('%'))?.min(100);
+            Work::Clean { segments: number(count)?, garbage_percent }
+        }
         ["workload", operations] => Work::Load { operations: number(operations)?, seed: 1 },
         ["workload", operations, seed] => {
             Work::Load { operations: number(operations)?, seed: number(seed)? }
@@ -165,7 +172,9 @@ impl Client {
                 self.rt.sleep(time).await;
                 done
             }
-            Work::Clean(segments) => self.clean(segments).await,
+            Work::Clean { segments, garbage_percent } => {
+                self.clean(segments, garbage_percent as f64 / 100.0).await
+            }
             Work::MakeDir(..)
             | Work::Remove(..)
             | Work::RemoveDir(..)
@@ -270,12 +279,12 @@ impl Client {
         )])
     }
 
-    async fn clean(&self, segments: u64) -> Result<Vec<String>, FsError> {
+    async fn clean(&self, segments: u64, garbage_share: f64) -> Result<Vec<String>, FsError> {
         let layout = self.volume.layout();
         let Some(log) = layout.views().log else {
             return Err(FsError::NotSupported("only a log has a cleaner"));
         };
-        let how = twin_fs::Cleaning { segments, garbage_share: 0.0 };
+        let how = twin_fs::Cleaning { segments, garbage_share };
         let cleaned = log.clean(self.volume.core(), how).await?;
         Ok(vec![format!(
             "{} segments cleaned, {} bytes moved; clean segments: {} before, {} after",

@@ -1,4 +1,4 @@
-//! `twinfs lab`: the exercises of the lessons, shown and graded.
+//! `twinfs lab`: the exercises of the lessons, shown and graded, and the lines of a page, repeated.
 
 use std::fs;
 use std::path::Path;
@@ -6,19 +6,23 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use twin_cli::{Outcome, say, usage};
-use twin_lessons::{chapters, exercise, grade, paper};
+use twin_lessons::{Session, chapters, exercise, grade, paper, script};
 
 use crate::cli::Lab;
 
-/// The largest file of answers, in bytes.
+/// The largest file of answers or lines, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
 pub(crate) fn run(args: &Lab) -> Outcome {
     match (args.what.as_deref(), &args.file) {
         (None, _) => list(args.json),
         (Some("grade"), Some(file)) => graded(file, args.json),
+        (Some("lines"), Some(file)) => repeated(args, file),
+        (Some("lines"), None) => Err(usage("which lines? twinfs lab lines FILE")),
         (Some("grade"), None) => Err(usage("grade what? twinfs lab grade FILE")),
-        (Some(_), Some(file)) => Err(usage(format!("{}: only grade takes a file", file.display()))),
+        (Some(_), Some(file)) => {
+            Err(usage(format!("{}: only grade and lines take a file", file.display())))
+        }
         (Some(chapter), None) => {
             let number = chapter.parse();
             let number = number
@@ -82,13 +86,68 @@ fn shown(args: &Lab, chapter: u32) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
-fn graded(file: &Path, as_json: bool) -> Outcome {
+/// The text of a file that is not too large.
+fn text_of(file: &Path) -> Result<String, String> {
     let place = file.display();
     let about = fs::metadata(file).map_err(|why| format!("{place}: {why}"))?;
     if about.len() > MOST_BYTES {
-        return Err(format!("{place}: too large for a file of answers").into());
+        return Err(format!("{place}: too large for a file of answers or lines"));
     }
-    let text = fs::read_to_string(file).map_err(|why| format!("{place}: {why}"))?;
+    fs::read_to_string(file).map_err(|why| format!("{place}: {why}"))
+}
+
+/// Repeats what was done on a page: the settings of a volume in the first line, then lines of its shell.
+fn repeated(args: &Lab, file: &Path) -> Outcome {
+    let (text, place) = (text_of(file)?, file.display());
+    let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
+    let settings = lines.next().ok_or_else(|| format!("{place}: is empty"))?;
+    let lines: Vec<String> = lines.map(String::from).collect();
+    if args.sh {
+        say(script(&lines).map_err(|why| format!("{place}: {why}"))?.trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let mut session = Session::default();
+    let mut done = |command: Value| -> Result<Value, String> {
+        let answer = session.call(&command.to_string());
+        let answer: Value = serde_json::from_str(&answer).map_err(|why| why.to_string())?;
+        match answer["ok"] == true {
+            true => Ok(answer),
+            false => Err(format!("{place}: {}", answer["error"].as_str().unwrap_or_default())),
+        }
+    };
+    done(json!({"do": "make", "settings": settings}))?;
+    let mut refused = 0;
+    for line in &lines {
+        let answer = done(json!({"do": "run", "line": line}))?;
+        let said = answer["output"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let failed = answer["failed"].as_str();
+        refused += u64::from(failed.is_some());
+        if !args.json {
+            say(format!("> {line}"))?;
+            said.chain(failed).try_for_each(|line| say(line.to_owned()))?;
+        }
+    }
+    let view = done(json!({"do": "view"}))?;
+    let part = |name: &str| view[name].as_str().unwrap_or_default().to_owned();
+    if args.json {
+        let (lines, now) = (lines.len(), &view["now_ns"]);
+        let result = json!({"settings": settings, "lines": lines, "refused": refused, "now_ns": now, "digest": part("digest"), "platter": part("platter")});
+        say(result.to_string())?;
+    } else {
+        say(format!("digest of events {}, platter {}", part("digest"), part("platter")))?;
+    }
+    if let Some(image) = &args.image {
+        let made = fs::File::create_new(image);
+        let written =
+            made.and_then(|mut made| std::io::Write::write_all(&mut made, &session.image()));
+        written.map_err(|why| format!("{}: {why}", image.display()))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn graded(file: &Path, as_json: bool) -> Outcome {
+    let place = file.display();
+    let text = text_of(file)?;
     let given: Value = serde_json::from_str(&text).map_err(|why| format!("{place}: {why}"))?;
     let seed = match &given["seed"] {
         Value::String(seed) => seed.clone(),
