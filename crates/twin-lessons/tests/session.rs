@@ -178,3 +178,19 @@ fn what_is_not_understood_is_an_answer_and_no_panic() {
         );
     }
 }
+
+#[test]
+fn what_an_exercise_proposes_to_try_can_be_tried() {
+    for exercise in twin_lessons::chapters().iter().flat_map(|chapter| chapter.exercises) {
+        for seed in ["1", "2", "3"] {
+            let attempt = exercise.variant(seed).expect("a variant").attempt;
+            let Some((settings, lines)) = attempt.split_first() else { continue };
+            let mut session = made(settings);
+            for line in lines {
+                // An operation may fail, where that is what there is to see; a line that is not understood may not.
+                ask(&mut session, json!({"do": "run", "line": line}));
+            }
+            ask(&mut session, json!({"do": "view"}));
+        }
+    }
+}
