@@ -1,8 +1,9 @@
-//! The development tools of the project: `cargo xtask tidy`, `rooms`, `test`, `e2e`, `wheel`, `nightly`.
+//! The development tools of the project: `cargo xtask tidy`, `rooms`, `test`, `e2e`, `wheel`, `book`, `nightly`.
 //!
 //! They use no crate of the project, so that they build in seconds and can check a tree that does
 //! not build.
 
+mod book;
 mod clock;
 mod e2e;
 mod nightly;
@@ -10,6 +11,7 @@ mod processes;
 mod python;
 mod referee;
 mod rust;
+mod skeleton;
 mod soak;
 mod suite;
 mod tidy;
@@ -31,6 +33,8 @@ usage: cargo xtask COMMAND
   e2e [OPTIONS] [NAME...]   run the mounted program under real work; all scenarios or those named
   e2e --list                list the scenarios
   wheel                     build the package for Python: target/wheels/*.whl
+  book                      build the book on one page: target/book/twinfs.html
+  skeleton NAME             write crates/NAME, a file system with holes for a course: docs/recipes/build-your-own.md
   nightly [PART [ARGUMENTS]]
                             what is too long for every change, or measures time: all or one part
 
@@ -52,6 +56,8 @@ enum Task {
     EndToEnd(e2e::Options),
     List,
     Wheel,
+    Book,
+    Skeleton(String),
     Nightly(nightly::Options),
 }
 
@@ -105,6 +111,14 @@ fn perform(task: Task) -> Result<Option<Totals>, String> {
             println!("{}", python::wheel(&root)?.display());
             Ok(None)
         }
+        Task::Book => {
+            println!("{}", book::page(&root)?.display());
+            Ok(None)
+        }
+        Task::Skeleton(name) => {
+            println!("{}", skeleton::write(&root, &name)?);
+            Ok(None)
+        }
         Task::Nightly(options) => nightly::run(&root, &options).map(Some),
         Task::List => {
             for scenario in e2e::SCENARIOS {
@@ -122,6 +136,8 @@ fn parse(words: &[String]) -> Result<Task, String> {
         ("tidy", [write]) if write == "--write" => Ok(Task::Tidy { write: true }),
         ("rooms", []) => Ok(Task::Rooms),
         ("wheel", []) => Ok(Task::Wheel),
+        ("book", []) => Ok(Task::Book),
+        ("skeleton", [name]) => Ok(Task::Skeleton(name.clone())),
         ("e2e", [list]) if list == "--list" => Ok(Task::List),
         ("e2e", words) => e2e::parse(words, false).map(Task::EndToEnd),
         ("test", words) => {

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::clock::Stopwatch;
 use crate::totals::Totals;
-use crate::{e2e, python, referee, soak, suite};
+use crate::{book, e2e, python, referee, soak, suite};
 
 /// One part of the night.
 pub(crate) struct Part {
@@ -66,6 +66,11 @@ pub(crate) const PARTS: &[Part] = &[
         name: "python",
         about: "the wheel for Python, installed into a fresh environment, with its tests, types and stubs",
         run: |root, words| no_more(words).and_then(|()| python::night(root)),
+    },
+    Part {
+        name: "book",
+        about: "the book on one page, built and tried in a browser: every chapter, a crash, the keyboard alone",
+        run: |root, words| no_more(words).and_then(|()| book::night(root)),
     },
     Part {
         name: "validate",

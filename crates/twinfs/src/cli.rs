@@ -21,6 +21,7 @@ mod experiment;
 mod frontier;
 mod gather;
 mod groups;
+mod lab;
 mod manual;
 mod measure;
 mod mount;
@@ -37,6 +38,7 @@ pub(crate) use crashlab::{Ack, Crashlab};
 pub(crate) use experiment::{Diff, Merge, RunExperiment};
 pub(crate) use frontier::Frontier;
 pub(crate) use gather::Gather;
+pub(crate) use lab::Lab;
 pub(crate) use manual::{Completions, Man};
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use mount::{Mount, MountChoice, Umount};
@@ -98,6 +100,7 @@ pub(crate) enum Command {
     Presets(Presets),
     Reproduce(Reproduce),
     NewPolicy(NewPolicy),
+    Lab(Lab),
     Layout(Layout),
     Snapshot(Snapshot),
     Fork(Fork),

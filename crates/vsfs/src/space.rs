@@ -113,3 +113,32 @@ impl Space {
         self.bitmap.borrow_mut().take_dirty()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_of_a_request_is_reserved_or_nothing() {
+        let sb = Superblock::plan([7; 16], 64 * 4096, 4096, 80).unwrap();
+        let space = Space::empty(&sb);
+        let all = u64::from(sb.data_blocks()) * 4096;
+        assert_eq!(space.reserve(all + 1), Err(FsError::NoSpace));
+        assert_eq!(space.room(), Room { free_bytes: all, limit_bytes: all });
+        space.reserve(all).unwrap();
+        assert_eq!((space.reserve(1), space.room().free_bytes), (Err(FsError::NoSpace), 0));
+        space.release(4096).unwrap();
+        assert_eq!(space.room().free_bytes, 4096);
+        assert!(space.release(all).is_err(), "more than was in use");
+    }
+
+    #[test]
+    fn a_file_that_is_written_in_one_go_is_contiguous() {
+        let sb = Superblock::plan([7; 16], 64 * 4096, 4096, 80).unwrap();
+        let space = Space::empty(&sb);
+        let first = space.take(0).unwrap();
+        assert_eq!([space.take(first), space.take(first + 1)], [Some(first + 1), Some(first + 2)]);
+        assert!(space.free(first + 1) && !space.free(first + 1));
+        assert_eq!(space.take(first), Some(first + 1));
+    }
+}

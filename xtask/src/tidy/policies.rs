@@ -75,6 +75,15 @@ const COMPOSITIONS: &[(&str, &str)] = &[
     ("crates/twin-lab/src/presets.rs", "the presets: settings, written as a user would"),
 ];
 
+/// Folders of such files.
+const LESSONS: &[(&str, &str)] = &[
+    (
+        "crates/twin-lessons/src/exercise/",
+        "exercises are about policies by name, as a book is; a test makes a variant of each",
+    ),
+    ("crates/twin-lessons/src/volume/", "the words of a shell, and the parts of a layout"),
+];
+
 /// Registries whose entries are no policies, and the reason why their names may stand elsewhere.
 const NO_POLICIES: &[(&str, &str)] = &[
     (
@@ -131,7 +140,8 @@ fn names(project: &Project) -> Vec<Finding> {
         project.rust().flat_map(|(file, rust)| registered(file, rust)).collect();
     let mut findings = Vec::new();
     for (file, rust) in project.rust() {
-        let composes = COMPOSITIONS.iter().any(|(path, _)| *path == file.path);
+        let composes = COMPOSITIONS.iter().any(|(path, _)| *path == file.path)
+            || LESSONS.iter().any(|(folder, _)| file.path.starts_with(folder));
         // Labels of a dump are names of on-disk fields.
         let labels = file.path.contains("/src/dump/") || file.path.ends_with("/src/dump.rs");
         if file.is_test() || file.krate() == Some("xtask") || composes || labels {

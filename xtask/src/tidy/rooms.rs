@@ -13,7 +13,7 @@ use crate::tree::{HARNESS, Project, SourceFile};
 /// The rooms with their crates, the highest first.
 const ROOMS: &[(&str, &[&str])] = &[
     ("tests", &["twin-fuzz", "twin-proof", "twin-model"]),
-    ("program", &["twinfs"]),
+    ("program", &["twinfs", "twin-wasm"]),
     ("mounts", &["twin-real", "twin-mount"]),
     (
         "studies",
@@ -26,6 +26,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "twin-ageing",
             "twin-gather",
             "twin-crashlab",
+            "twin-lessons",
         ],
     ),
     ("lab", &["twin-lab"]),

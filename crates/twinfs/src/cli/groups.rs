@@ -18,6 +18,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         "Study policies and papers",
         &["cache", "frontier", "volume", "reproduce", "new-policy", "arena"],
     ),
+    ("Teach and learn", &["lab"]),
     ("Measure this machine", &["bench", "calibrate", "validate"]),
     ("Shell and manual", &["completions", "man"]),
 ];
