@@ -3,6 +3,7 @@
 //! They use no crate of the project, so that they build in seconds and can check a tree that does
 //! not build.
 
+mod bugs;
 mod clock;
 mod e2e;
 mod nightly;

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::clock::Stopwatch;
 use crate::totals::Totals;
-use crate::{e2e, python, referee, soak, suite};
+use crate::{bugs, e2e, python, referee, soak, suite};
 
 /// One part of the night.
 pub(crate) struct Part {
@@ -39,6 +39,11 @@ pub(crate) const PARTS: &[Part] = &[
         name: "exhaustive",
         about: "[--layout L] [--length N] [--minutes N]: all workloads over few names, in all crashes",
         run: exhaustive,
+    },
+    Part {
+        name: "bugs",
+        about: "[NAME...]: bugs planted one at a time in a copy of the sources, which `exhaustive` must find",
+        run: bugs::run,
     },
     Part {
         name: "golden",

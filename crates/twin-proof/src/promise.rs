@@ -429,7 +429,13 @@ impl Promises {
             self.changed[from..moment.top].iter().flatten().copied().collect();
         let renamed: BTreeSet<&Key> = steps.iter().flat_map(|step| &step.keys).collect();
         let tree = self.state(from).dump();
+        // A repair makes lost+found in the root.
+        let rescue: &[u8] = b"/lost+found";
+        let root_is_new = found.nodes.contains_key(rescue) && !tree.nodes.contains_key(rescue);
         for (path, node) in &tree.nodes {
+            if root_is_new && **path == *b"/" {
+                continue;
+            }
             // Neither the inode was touched nor any of the names that lead to it.
             let own = std::iter::once(&path[..]).filter(|path| *path != b"/");
             let names = own.chain(ancestors(path).into_iter().filter(|path| *path != b"/"));

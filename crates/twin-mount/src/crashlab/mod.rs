@@ -10,6 +10,7 @@ mod place;
 mod probe;
 mod run;
 mod second;
+mod session;
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -25,7 +26,7 @@ use twin_crashlab::{Budget, Class, Findings, History, Outcome, Search, Space, St
 use twin_fs::LayoutKind;
 use twin_host::apart::{mount_memory, own_mounts};
 use twin_host::fuse::Deputy;
-use twin_host::{Interrupts, NewFile, ScratchDir, real_clock};
+use twin_host::{Interrupts, NewFile, ScratchDir, own_program, real_clock};
 use twin_report::Report;
 
 use place::Place;
@@ -33,6 +34,7 @@ use run::RunRequest;
 
 pub use probe::probe;
 pub use run::{ACK_FILE, DIR};
+pub use session::{SessionRequest, session};
 
 /// The most checks that are made to shrink what failed.
 const SHRINKING: u64 = 300;
@@ -277,7 +279,7 @@ fn measured(
         }
         return lab.search(history, found);
     }
-    let own = std::env::current_exe().map_err(|e| not_measured(format!("this program: {e}")))?;
+    let own = own_program().map_err(not_measured)?;
     let probe = [own.into(), "ack".into(), "--probe".into(), "probe".into()];
     let ack_file = site.scratch.path().join("acks");
     let run = RunRequest {
@@ -427,10 +429,10 @@ pub fn acknowledge(label: &str) -> Result<(), String> {
     let file = std::env::var_os(ACK_FILE).ok_or_else(|| {
         format!("${ACK_FILE} is not set: `twinfs ack` is for programs that `twinfs crashlab` runs")
     })?;
-    add_line(Path::new(&file), label)
+    acknowledge_in(Path::new(&file), label)
 }
 
-fn add_line(file: &Path, line: &str) -> Result<(), String> {
+fn acknowledge_in(file: &Path, line: &str) -> Result<(), String> {
     use std::io::Write;
     if line.contains('\n') || line.is_empty() {
         return Err("a label is one line that is not empty".into());

@@ -165,6 +165,8 @@ pub struct Exhaustive<L: Subject> {
     base: Platter,
     model: ModelFs,
     known: Known,
+    /// The recovery of one of so many contents is interrupted.
+    interrupt_every: u64,
     counts: Counts,
     covered: RefCell<Covered>,
     layout: std::marker::PhantomData<L>,
@@ -202,10 +204,17 @@ impl<L: Subject> Exhaustive<L> {
             base,
             model,
             known: known.clone(),
+            interrupt_every: 1,
             counts: Counts::default(),
             covered: RefCell::default(),
             layout: std::marker::PhantomData,
         })
+    }
+
+    /// Interrupts the recovery of one of so many contents, not of each.
+    pub fn interrupt_every(mut self, every: u64) -> Exhaustive<L> {
+        self.interrupt_every = every;
+        self
     }
 
     /// What was looked at so far.
@@ -317,7 +326,7 @@ impl<L: Subject> Exhaustive<L> {
         self.counts.states += 1;
         self.counts.second += u64::from(first.is_some());
         self.counts.reopened += u64::from(restarted.reopened);
-        if first.is_some() {
+        if first.is_some() || !key.is_multiple_of(self.interrupt_every) {
             return Ok(());
         }
         let mut contents = Contents::new(key);
