@@ -11,6 +11,8 @@
 
 use twin_ffs::Ffs;
 use twin_lfs::Lfs;
+use vsfs::Vsfs;
+
 use twin_proof::{Bounds, Depth, Exhaustive, Explored, Failure, Known, Scenario, Subject};
 
 /// Says in words what a run came to.
@@ -30,7 +32,7 @@ const REUSE_ROUNDS: u64 = 12;
 const STATES_STRIDE: usize = 1;
 
 /// The kinds of runs, with what they are drawn by from a seed.
-const KINDS: [Kind; 21] = [
+const KINDS: [Kind; 22] = [
     ("show", Scenario::of_kind, |s| Ok(s.to_string())),
     ("run", Scenario::of_kind, |s| {
         twin_proof::run(s).map(|outcome| format!("{} requests", outcome.requests))
@@ -62,6 +64,7 @@ const KINDS: [Kind; 21] = [
     }),
     ("lfs-exhaustive", Scenario::exhaustive, exhaustive::<Lfs>),
     ("ffs-exhaustive", Scenario::exhaustive, exhaustive::<Ffs>),
+    ("vsfs-exhaustive", Scenario::exhaustive, exhaustive::<Vsfs>),
     ("birth", Scenario::draw, |s| twin_proof::crash_birth(s, &Depth::default()).map(counted)),
     ("full", Scenario::full, |s| twin_proof::full(s, 20).map(|filled| format!("{filled:?}"))),
     ("faults", Scenario::of_kind, |s| twin_proof::failing(s).map(|failed| format!("{failed:?}"))),

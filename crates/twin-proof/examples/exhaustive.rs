@@ -15,6 +15,8 @@ use std::time::{Duration, Instant};
 
 use twin_ffs::Ffs;
 use twin_lfs::Lfs;
+use vsfs::Vsfs;
+
 use twin_proof::{Bounds, Counts, Covered, Exhaustive, Failure, Known, Scenario, Subject};
 
 /// Workloads of length three, unless more are wanted.
@@ -184,7 +186,13 @@ fn main() -> Result<(), String> {
     let held = match options.layout.as_str() {
         "lfs" => run::<Lfs>(&options)?,
         "ffs" => run::<Ffs>(&options)?,
-        other => return Err(format!("{other}: the layouts are lfs and ffs")),
+        // Its features are those of the classic profiles.
+        "vsfs" => {
+            let mut options = options;
+            options.scenario.set("profile", "classic")?;
+            run::<Vsfs>(&options)?
+        }
+        other => return Err(format!("{other}: the layouts are lfs, ffs and vsfs")),
     };
     if held { Ok(()) } else { Err("a promise was broken".into()) }
 }

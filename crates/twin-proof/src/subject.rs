@@ -7,11 +7,11 @@ use std::rc::Rc;
 
 use twin_disk::BlockDevice;
 use twin_ffs::Ffs;
-use twin_fs::LayoutKind;
-use twin_fs::{Core, Cpu, Layout, Result, VolumeOf};
+use twin_fs::{CheckRequest, Core, Cpu, Layout, LayoutKind, Result, VolumeOf};
 use twin_lfs::Lfs;
 use twin_model::Dump;
 use twin_rt::Rt;
+use vsfs::Vsfs;
 
 use super::{AnyWorld, Scenario};
 
@@ -217,5 +217,68 @@ impl Subject for Ffs {
              dirty in blocks and {inodes} inodes; {:?}",
             self.stats()
         )
+    }
+}
+
+impl Subject for Vsfs {
+    const REUSE: &'static str = "vsfs-reuse";
+    const STATES: &'static str = "vsfs-states";
+    const EXHAUSTIVE: &'static str = "vsfs-exhaustive";
+    const REPAIR: &'static str = "vsfs-repair";
+    const KIND: &'static dyn LayoutKind = vsfs::VSFS;
+
+    fn has_checksums(_scenario: &Scenario) -> bool {
+        false
+    }
+
+    fn checkpoints(&self) -> Option<u64> {
+        None
+    }
+
+    fn fsync_holds(_scenario: &Scenario) -> bool {
+        false
+    }
+
+    fn keeps_own_bytes(_scenario: &Scenario) -> bool {
+        false
+    }
+
+    fn ordering(_scenario: &Scenario) -> &str {
+        // It orders nothing, and its next start repairs.
+        "async"
+    }
+
+    async fn complaint(rt: &Rt, device: Rc<dyn BlockDevice>) -> Option<String> {
+        let mut quiet = |_, _| {};
+        match vsfs::VSFS.check(rt, device, CheckRequest::default(), &mut quiet).await {
+            Ok(report) => (!report.is_clean()).then(|| report.findings.join("; ")),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    /// What was repaired, in words.
+    type Recovered = Option<String>;
+
+    const MARKS_REPLIES: bool = true;
+
+    async fn make(rt: &Rt, device: Rc<dyn BlockDevice>, scenario: &Scenario) -> Result<()> {
+        Vsfs::mkfs(rt, device, &vsfs::MkfsOptions::new(scenario.mkfs().uuid)).await.map(drop)
+    }
+
+    async fn start(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        scenario: &Scenario,
+    ) -> Result<(VolumeOf<Vsfs>, Self::Recovered)> {
+        Vsfs::open_as_vsfs(rt, device, Cpu::none(), scenario.settings()).await
+    }
+
+    fn used(&self) -> (u64, u64) {
+        self.used_bytes()
+    }
+
+    fn describe(&self, core: &Core) -> String {
+        let (dirty, inodes) = (core.cache.dirty_bytes(), core.dirty_inode_count());
+        format!("{dirty} dirty in blocks and {inodes} inodes")
     }
 }
