@@ -63,6 +63,8 @@ pub struct LabRequest {
     pub seconds: f64,
     /// How long one of them may take.
     pub limit: Duration,
+    /// Only states of a power failure at this moment are tried: see [`History::until`].
+    pub at: Option<String>,
     /// Only this state is checked, or one after a second failure there.
     pub state: Option<(State, Option<State>)>,
     /// Whether the power fails again while the check recovers.
@@ -333,6 +335,16 @@ impl Lab<'_> {
         let nothing = Tree::new(twin_crashlab::root_of(0, 0));
         let empty = self.places[0].check_tree(&nothing, &intact.acked, &request.check);
         found.sees_loss = Some(empty.map_err(not_measured)? != Outcome::Passed);
+        let search = match &request.at {
+            None => search,
+            Some(at) => {
+                let history = search.space().history.until(at);
+                let space = Space::of(history.map_err(not_measured)?, request.like);
+                let mut search = Search::new(space, request.budget);
+                search.only_at_the_end();
+                search
+            }
+        };
         if let Some((state, after)) = &request.state {
             return self.one(&search, state, after.as_ref(), found);
         }

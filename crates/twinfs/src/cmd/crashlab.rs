@@ -102,6 +102,7 @@ fn request(args: &Crashlab, bar: Bar) -> Result<LabRequest, Failure> {
         budget: Budget { states: args.states.max(1), seed: args.seed },
         seconds: seconds("time", args.time)?,
         limit: limit.map_err(|error| usage(format!("--check-time: {error}")))?,
+        at: args.at.clone(),
         state,
         twice: args.depth > 1,
         at_a_time: args.jobs.unwrap_or(cores),
