@@ -4,6 +4,7 @@
 //! not build.
 
 mod book;
+mod bugs;
 mod clock;
 mod e2e;
 mod nightly;

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::clock::Stopwatch;
 use crate::totals::Totals;
-use crate::{book, e2e, python, referee, soak, suite};
+use crate::{book, bugs, e2e, python, referee, soak, suite};
 
 /// One part of the night.
 pub(crate) struct Part {
@@ -34,6 +34,16 @@ pub(crate) const PARTS: &[Part] = &[
         name: "planted",
         about: "faults planted on purpose, each of which the campaigns must find",
         run: |root, words| no_more(words).and_then(|()| suite::planted(root)),
+    },
+    Part {
+        name: "exhaustive",
+        about: "[--layout L] [--length N] [--minutes N]: all workloads over few names, in all crashes",
+        run: exhaustive,
+    },
+    Part {
+        name: "bugs",
+        about: "[NAME...]: bugs planted one at a time in a copy of the sources, which `exhaustive` must find",
+        run: bugs::run,
     },
     Part {
         name: "golden",
@@ -127,6 +137,43 @@ pub(crate) fn run(root: &Path, options: &Options) -> Result<Totals, String> {
 
 fn no_more(words: &[String]) -> Result<(), String> {
     words.first().map_or(Ok(()), |word| Err(format!("{word}: is not understood")))
+}
+
+/// The layouts of the exhaustive campaign, and how their volumes are made.
+const EXHAUSTIVE: [(&str, &str); 4] = [
+    ("lfs", "profile=modern"),
+    ("ffs", "ordering=journal"),
+    ("ffs", "ordering=sync"),
+    ("ffs", "ordering=async"),
+];
+
+/// Runs the exhaustive campaign of each layout and ordering, or of one layout, a quarter of an hour each.
+fn exhaustive(root: &Path, words: &[String]) -> Result<Totals, String> {
+    let (mut layout, mut rest, mut limited) = (None, Vec::new(), false);
+    let mut words = words.iter();
+    while let Some(word) = words.next() {
+        let value = words.next().ok_or(format!("{word} needs a value"))?;
+        match word.as_str() {
+            "--layout" if EXHAUSTIVE.iter().any(|(name, _)| name == value) => layout = Some(value),
+            "--length" | "--minutes" if value.parse::<u64>().is_ok() => {
+                limited |= word == "--minutes";
+                rest.extend([word, value]);
+            }
+            _ => return Err(format!("{word} {value}: is not understood")),
+        }
+    }
+    let mut totals = Totals::default();
+    for (name, set) in EXHAUSTIVE.iter().filter(|(name, _)| layout.is_none_or(|l| l == name)) {
+        let mut command = suite::cargo(root, &["run", "--quiet", "--release", "--locked"]);
+        command.args(["-p", "twin-proof", "--example", "exhaustive", "--", "--coverage"]);
+        command.args(["--layout", name, "--set", set]).args(&rest);
+        if !limited {
+            command.args(["--minutes", "15"]);
+        }
+        println!("\n{name}, {set}:");
+        totals += suite::passes(command)?;
+    }
+    Ok(totals)
 }
 
 fn golden(root: &Path, words: &[String]) -> Result<Totals, String> {

@@ -191,7 +191,8 @@ pub(crate) fn golden(root: &Path, accept: bool) -> Result<Totals, String> {
     counted(&mut command, LIMIT, |line| println!("{line}"))
 }
 
-fn cargo(root: &Path, arguments: &[&str]) -> Command {
+/// A command of cargo on the project.
+pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root);
     command

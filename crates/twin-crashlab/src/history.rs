@@ -302,6 +302,39 @@ impl History {
         self.events.iter().any(|event| matches!(event.what, What::Ack { .. }))
     }
 
+    /// The history until the power fails: at a number of operations, at the so manieth `fsync`, or at the `end`.
+    ///
+    /// # Errors
+    /// If the text names no moment of it.
+    pub fn until(&self, moment: &str) -> Result<History, String> {
+        let words: Vec<&str> = moment.split_whitespace().collect();
+        let number = |word: &str| word.parse::<usize>().map_err(|_| format!("{word}: no number"));
+        let operations =
+            |what: &What| !matches!(what, What::Ack { .. } | What::Close { .. } | What::Exit);
+        let nth = |n: usize, of: &dyn Fn(&What) -> bool| {
+            let mut found = self.events.iter().enumerate().filter(|(_, event)| of(&event.what));
+            let all = self.events.iter().filter(|event| of(&event.what)).count();
+            let found = found.nth(n).map(|(index, _)| index);
+            found.ok_or_else(|| format!("{moment}: the run has {all}"))
+        };
+        let end = match words[..] {
+            ["end"] => self.events.len(),
+            ["fsync", n] => nth(number(n)?.saturating_sub(1), &What::is_sync)?,
+            [n] if number(n)?
+                == self.events.iter().filter(|event| operations(&event.what)).count() =>
+            {
+                self.events.len()
+            }
+            [n] => nth(number(n)?, &operations)?,
+            _ => {
+                return Err(format!(
+                    "{moment}: a moment is a number, `fsync` and a number, or `end`"
+                ));
+            }
+        };
+        Ok(History { events: self.events[..end].to_vec(), ..self.clone() })
+    }
+
     /// The labels that hold before the event of this number. Of a program that acknowledges nothing these are its
     /// syncs and its exit.
     pub fn acked(&self, before: usize) -> Vec<String> {

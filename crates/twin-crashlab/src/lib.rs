@@ -5,8 +5,9 @@
 //! judges what a check says of them; [`report`] tells it. The crate knows no host: who mounts, runs programs and puts
 //! trees into directories is twin-mount. Under the model [`strict`] the history is that of the volume's device.
 //!
-//! Main types: [`History`], [`Model`](model::Model), [`Space`] and [`State`], [`Tree`], [`Search`]. Start at [`Search`].
+//! Main types: [`History`], [`Failing`](faults::Failing), [`Model`](model::Model), [`Space`] and [`State`], [`Tree`], [`Search`]. Start at [`Search`].
 
+pub mod faults;
 pub mod history;
 pub mod keep;
 pub mod model;

@@ -113,6 +113,8 @@ pub struct Search {
     failures: Vec<Failure>,
     passed: Vec<State>,
     in_a_row: u32,
+    /// Only states of a failure at the end are tried.
+    at_end: bool,
 }
 
 /// A moment just before something becomes certain, or the end: what was done before, and not certain then.
@@ -272,7 +274,13 @@ impl Search {
             failures: Vec::new(),
             passed: Vec::new(),
             in_a_row: 0,
+            at_end: false,
         }
+    }
+
+    /// Leaves out states that a power failure before the end of the history leaves, and none at its end.
+    pub fn only_at_the_end(&mut self) {
+        self.at_end = true;
     }
 
     /// The states.
@@ -293,6 +301,9 @@ impl Search {
         while self.findings.tried < self.budget.states {
             let state = self.next_state()?;
             let Some(trial) = self.trial(state) else { continue };
+            if self.at_end && trial.moment < self.space.history.events.len() {
+                continue;
+            }
             let acked = trial.acked.len();
             match self.known.get(&trial.digest) {
                 Some(known) if *known >= acked => {

@@ -217,3 +217,33 @@ fn a_program_that_syncs_all_that_it_promises_has_no_state_that_fails() {
         assert!(reasons(&lines, like, lost).is_empty(), "{like}");
     }
 }
+
+/// A moment is a number of operations, a sync, or the end; acknowledgements are no operations.
+#[test]
+fn a_history_ends_at_the_moment_that_is_asked_for() {
+    let all = history(&["create a", "ack 1", "fsync a", "create b", "ack 2", "fsync b"]);
+    let events = |moment: &str| all.until(moment).map(|history| history.events.len());
+    assert_eq!(events("0"), Ok(0));
+    assert_eq!((events("1"), events("2")), (Ok(2), Ok(3)));
+    assert_eq!((events("fsync 1"), events("fsync 2")), (Ok(2), Ok(5)));
+    assert_eq!((events("4"), events("end")), (Ok(6), Ok(6)));
+    assert!(events("5").unwrap_err().contains("has 4"));
+    assert!(events("fsync 3").unwrap_err().contains("has 2"));
+    assert!(events("tomorrow").is_err());
+}
+
+/// States of one moment have what was certain then, and leave the rest open.
+#[test]
+fn states_at_the_end_leave_out_what_only_an_earlier_failure_leaves() {
+    let all = history(&["create a", "fsync a", "create b"]);
+    let mut search =
+        Search::new(Space::of(all, model("ext4").unwrap()), Budget { states: 100, seed: 1 });
+    search.only_at_the_end();
+    let mut seen = BTreeSet::new();
+    while let Some(trial) = search.next_trial() {
+        seen.insert((text(&trial.tree, "a"), text(&trial.tree, "b")));
+        search.judge(trial, Outcome::Passed);
+    }
+    let pair = |a: &str, b: &str| (a.to_string(), b.to_string());
+    assert_eq!(seen, BTreeSet::from([pair("", ""), pair("", "none")]));
+}

@@ -211,6 +211,15 @@ impl Ffs {
         }
     }
 
+    /// True if the content of a file is in its inode, in the block of the table.
+    pub(crate) fn is_inline_on_disk(&self, core: &Core, inode: &Inode) -> bool {
+        let Some(table_block) = InodeState::of(inode).table_block() else { return false };
+        let geometry = &self.sb.geometry;
+        let old =
+            self.with_raw(&table_block, inode.ino, |raw| Dinode::decode(geometry, raw, core.frags));
+        old.is_ok_and(|old| old.is_inline() && !old.is_dir() && old.nlink > 0 && old.size > 0)
+    }
+
     /// True if the size or a pointer of an inode differs from its block of the table. Without them,
     /// the latest content cannot be found after a crash.
     pub(crate) fn has_new_mapping(&self, core: &Core, inode: &Inode) -> bool {

@@ -31,6 +31,11 @@ impl Ffs {
                 self.alloc_mut().take(&self.sb, &wanted, frags)?
             }
         };
+        // What the inode itself held moves to a place where the disk does not have it yet.
+        if lbn == 0 && self.ordering.maps() == Wait::InOrder && self.is_inline_on_disk(core, inode)
+        {
+            self.moved.note(inode.ino);
+        }
         let mut space = self.alloc_mut();
         space.note_fresh(inode.ino, addr);
         space.note_unwritten(inode.ino);

@@ -11,7 +11,9 @@
 
 use twin_ffs::Ffs;
 use twin_lfs::Lfs;
-use twin_proof::{Depth, Explored, Failure, Scenario};
+use vsfs::Vsfs;
+
+use twin_proof::{Bounds, Depth, Exhaustive, Explored, Failure, Known, Scenario, Subject};
 
 /// Says in words what a run came to.
 type Run = fn(&Scenario) -> Result<String, Failure>;
@@ -30,7 +32,7 @@ const REUSE_ROUNDS: u64 = 12;
 const STATES_STRIDE: usize = 1;
 
 /// The kinds of runs, with what they are drawn by from a seed.
-const KINDS: [Kind; 19] = [
+const KINDS: [Kind; 22] = [
     ("show", Scenario::of_kind, |s| Ok(s.to_string())),
     ("run", Scenario::of_kind, |s| {
         twin_proof::run(s).map(|outcome| format!("{} requests", outcome.requests))
@@ -60,6 +62,9 @@ const KINDS: [Kind; 19] = [
     ("lfs-states", crowded_log, |s| {
         twin_proof::states::<Lfs>(s, STATES_STRIDE).map(|states| format!("{states:?}"))
     }),
+    ("lfs-exhaustive", Scenario::exhaustive, exhaustive::<Lfs>),
+    ("ffs-exhaustive", Scenario::exhaustive, exhaustive::<Ffs>),
+    ("vsfs-exhaustive", Scenario::exhaustive, exhaustive::<Vsfs>),
     ("birth", Scenario::draw, |s| twin_proof::crash_birth(s, &Depth::default()).map(counted)),
     ("full", Scenario::full, |s| twin_proof::full(s, 20).map(|filled| format!("{filled:?}"))),
     ("faults", Scenario::of_kind, |s| twin_proof::failing(s).map(|failed| format!("{failed:?}"))),
@@ -73,6 +78,19 @@ const KINDS: [Kind; 19] = [
         twin_proof::damage(s, 200).map(|damaged| format!("{damaged:?}"))
     }),
 ];
+
+/// The workload of the scenario, or all of length one if it names none.
+fn exhaustive<L: Subject>(scenario: &Scenario) -> Result<String, Failure> {
+    let fails = |what| Failure { kind: L::EXHAUSTIVE, scenario: scenario.clone(), what };
+    let mut campaign = Exhaustive::<L>::new(scenario, &Known::default()).map_err(fails)?;
+    if scenario.workload.contains('.') {
+        campaign.workload(&scenario.workload)?;
+    } else {
+        let all = Bounds { length: 1, most: u64::MAX };
+        all.workloads().try_for_each(|workload| campaign.workload(&workload))?;
+    }
+    Ok(campaign.counts().to_string())
+}
 
 fn crowded_log(seed: u64) -> Scenario {
     Scenario { size: 6 << 20, ..Scenario::crowded(seed) }

@@ -76,8 +76,6 @@ struct DriverState {
     in_flight: u32,
     /// A client wants to be alone, or is.
     alone: bool,
-    journal: Journal,
-    log: Option<WriteLog>,
 }
 
 struct Driver<L: Subject> {
@@ -85,7 +83,16 @@ struct Driver<L: Subject> {
     rt: twin_rt::Rt,
     think_ns: u64,
     state: RefCell<DriverState>,
+    notes: Notes<L>,
     changed: Event,
+}
+
+/// Notes of what a volume is asked and answers, for however many clients.
+pub(super) struct Notes<L: Subject> {
+    volume: VolumeOf<L>,
+    rt: twin_rt::Rt,
+    journal: RefCell<Journal>,
+    log: Option<WriteLog>,
 }
 
 /// Runs the scenario's clients on an open volume until they have made their requests.
@@ -105,14 +112,13 @@ pub fn drive<L: Subject>(
         left: ops,
         in_flight: 0,
         alone: false,
-        journal: Journal::default(),
-        log: log.cloned(),
     };
     let driver = Rc::new(Driver {
         volume: world.volume().clone(),
         rt: world.rt.clone(),
         think_ns: scenario.think_ns,
         state: RefCell::new(state),
+        notes: Notes::new(world, log),
         changed: Event::new(),
     });
     let clients = (0..scenario.clients).map(|client| {
@@ -122,8 +128,7 @@ pub fn drive<L: Subject>(
     let clients: Vec<_> = clients.collect();
     world.wait("clients", join_all(clients))?;
     let Some(driver) = Rc::into_inner(driver) else { return Err("a client lives on".into()) };
-    let state = driver.state.into_inner();
-    Ok((state.journal, state.generator))
+    Ok((driver.notes.journal.into_inner(), driver.state.into_inner().generator))
 }
 
 impl<L: Subject> Driver<L> {
@@ -131,37 +136,13 @@ impl<L: Subject> Driver<L> {
         loop {
             self.think().await;
             let Some(request) = self.next(client).await else { return };
-            let issued = self.state.borrow().journal.order.len();
             let alone = needs_to_be_alone(&request.op);
-            let (place, reply) = self.execute(&request).await;
+            let reply = self.notes.ask(&request).await;
             let mut state = self.state.borrow_mut();
             state.generator.learn(&request, &reply);
             state.in_flight -= 1;
             if alone {
                 state.alone = false;
-            }
-            let seen = state.journal.order.len();
-            state.journal.replies.push(Replied { place, seen });
-            let replied = state.journal.replies.len();
-            if L::MARKS_REPLIES
-                && let Some(log) = &state.log
-            {
-                log.mark(replied as u64);
-            }
-            if reply.is_ok() {
-                let ino = match request.op {
-                    Op::Fsync { ino, data_only } => Some((Some(ino), data_only)),
-                    Op::Sync => Some((None, false)),
-                    _ => None,
-                };
-                if let Some((ino, data_only)) = ino {
-                    state.journal.acks.push(Ack { issued, ino, replied, data_only });
-                    if !L::MARKS_REPLIES
-                        && let Some(log) = &state.log
-                    {
-                        log.mark(state.journal.acks.len() as u64);
-                    }
-                }
             }
             drop(state);
             self.changed.notify();
@@ -203,6 +184,50 @@ impl<L: Subject> Driver<L> {
         self.state.borrow_mut().in_flight += 1;
         Some(request)
     }
+}
+
+impl<L: Subject> Notes<L> {
+    /// Notes about an open volume, and marks in a log of its writes.
+    pub(super) fn new(world: &AnyWorld<L>, log: Option<&WriteLog>) -> Notes<L> {
+        let (volume, rt) = (world.volume().clone(), world.rt.clone());
+        Notes { volume, rt, journal: RefCell::default(), log: log.cloned() }
+    }
+
+    /// What was noted.
+    pub(super) fn into_journal(self) -> Journal {
+        self.journal.into_inner()
+    }
+
+    /// Lets time pass.
+    pub(super) async fn rest(&self, span: Nanos) {
+        self.rt.sleep(span).await;
+    }
+
+    /// Executes a request, and notes where it took effect, its reply, and what that promises.
+    pub(super) async fn ask(&self, request: &Request) -> Result<Reply> {
+        let issued = self.journal.borrow().order.len();
+        let (place, reply) = self.execute(request).await;
+        let mut journal = self.journal.borrow_mut();
+        let seen = journal.order.len();
+        journal.replies.push(Replied { place, seen });
+        let replied = journal.replies.len();
+        let ack = match request.op {
+            Op::Fsync { ino, data_only } if reply.is_ok() => Some((Some(ino), data_only)),
+            Op::Sync if reply.is_ok() => Some((None, false)),
+            _ => None,
+        };
+        if let Some((ino, data_only)) = ack {
+            journal.acks.push(Ack { issued, ino, replied, data_only });
+        }
+        if let Some(log) = &self.log {
+            match L::MARKS_REPLIES {
+                true => log.mark(replied as u64),
+                false if ack.is_some() => log.mark(journal.acks.len() as u64),
+                false => {}
+            }
+        }
+        reply
+    }
 
     /// Executes a request and notes where it took effect: its place and its reply.
     async fn execute(&self, request: &Request) -> (usize, Result<Reply>) {
@@ -216,8 +241,8 @@ impl<L: Subject> Driver<L> {
             let before = core.changes();
             let polled = future.as_mut().poll(cx);
             let effect = by_effect && core.changes() != before;
-            let mut state = self.state.borrow_mut();
-            let order = &mut state.journal.order;
+            let mut journal = self.journal.borrow_mut();
+            let order = &mut journal.order;
             let begun = place.is_some();
             if place.is_none() && (effect || polled.is_ready()) {
                 place = Some(order.len());
@@ -235,7 +260,7 @@ impl<L: Subject> Driver<L> {
             polled
         })
         .await;
-        let (took, journal) = (self.rt.now() - began, &mut self.state.borrow_mut().journal);
+        let (took, journal) = (self.rt.now() - began, &mut self.journal.borrow_mut());
         if journal.slowest.as_ref().is_none_or(|(longest, _)| took > *longest) {
             journal.slowest = Some((took, request.op.clone()));
         }

@@ -13,6 +13,7 @@
 //! - [`flush_crash`]: power failures under flush policies that write single files or blocks.
 //! - [`reuse()`]: clients on a volume so short of space that it is in use again at once, under power
 //!   failures, round after round.
+//! - [`Exhaustive`]: all workloads of a length over few names, and all that a power failure leaves of each.
 //! - [`full`]: a volume filled until there is no room, again and again.
 //! - [`failing`]: disks that fail under clients at work.
 //! - [`ending`]: every wait ends, on full volumes and failing disks, unmounting included.
@@ -29,6 +30,7 @@ mod crash;
 mod damage;
 pub mod drive;
 mod ending;
+mod exhaustive;
 mod failing;
 mod ffs_crash;
 mod ffs_damage;
@@ -61,6 +63,7 @@ pub use crash::{Depth, Explored, crash};
 pub use damage::{Damaged, damage};
 pub use drive::{Ack, Applied, Journal, Replied, drive};
 pub use ending::{CLOSE_NS, Ended, OP_NS, ending};
+pub use exhaustive::{Bounds, Counts, Covered, Exhaustive, Known};
 pub use failing::{Failed, failing};
 pub use ffs_crash::ffs_crash;
 pub use ffs_damage::ffs_damage;

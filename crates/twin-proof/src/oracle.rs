@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 use std::hash::{Hash, Hasher};
+use std::ops::RangeInclusive;
 
 use twin_fs::geometry::Geometry;
 use twin_fs::{Features, Ino, Op, ROOT_INO, Reply, Request, SeekFor, SetTime};
@@ -170,6 +171,12 @@ impl History {
         let Some(ino) = ack.ino else { return ack.issued };
         let changed = |&n: &usize| !self.states[n].has_same(&self.states[n - 1], ino);
         (1..=ack.issued).rev().find(changed).unwrap_or(0)
+    }
+
+    /// True if one of these states has a tree of this digest.
+    pub(super) fn is_one_of(&self, states: RangeInclusive<usize>, digest: u64) -> bool {
+        let last = self.digests.len() - 1;
+        (*states.start()..=last.min(*states.end())).any(|n| self.digests[n] == digest)
     }
 
     /// Finds the newest state whose tree this is.

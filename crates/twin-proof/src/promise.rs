@@ -13,11 +13,12 @@
 //! - `async`: what a sync made durable and nothing has touched since is there, whole.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::hash::{Hash, Hasher};
 
 use twin_disk::{Block, gather};
 use twin_fs::{Ino, Name, Op, mode};
 use twin_model::{Dump, DumpNode, ModelFs};
-use twin_rt::Time;
+use twin_rt::{FixedHasher, Time};
 
 use super::drive::{Ack, Journal};
 use super::oracle::{History, digest};
@@ -104,6 +105,40 @@ impl Promises {
     pub(super) fn moment(&self, replies: usize) -> FailurePoint {
         let next = self.journal.replies.get(replies);
         FailurePoint { replies, top: next.map_or(self.last(), |next| next.seen) }
+    }
+
+    /// Whether a tree of this digest keeps whatever was promised, because it is that of a state as new as all
+    /// that was. If not, it may still be right: [`judge`](Self::judge) says.
+    pub(super) fn is_plainly_right(
+        &self,
+        ordering: &str,
+        moment: FailurePoint,
+        digest: u64,
+    ) -> bool {
+        let least = match ordering {
+            // Requests that were answered come before those that were not, with one client.
+            "sync" => moment.replies,
+            "journal" => self.acks(moment).map(|ack| ack.issued).max().unwrap_or(0),
+            _ => {
+                let syncs = self.acks(moment).filter(|ack| ack.ino.is_none());
+                syncs.map(|ack| ack.issued).max().unwrap_or(0)
+            }
+        };
+        self.history.is_one_of(least..=moment.top, digest)
+    }
+
+    /// A number for all that a judgement at this moment depends on besides what was found: what was asked until
+    /// then, and what was acknowledged. Workloads that begin alike have the same.
+    pub(super) fn class(&self, moment: FailurePoint) -> u64 {
+        let mut h = FixedHasher::default();
+        moment.replies.hash(&mut h);
+        for step in &self.steps[..moment.top] {
+            (format!("{:?}", step.op), step.at).hash(&mut h);
+        }
+        for ack in self.acks(moment) {
+            (ack.issued, ack.ino, ack.data_only).hash(&mut h);
+        }
+        h.finish()
     }
 
     fn state(&self, n: usize) -> &ModelFs {
@@ -394,7 +429,13 @@ impl Promises {
             self.changed[from..moment.top].iter().flatten().copied().collect();
         let renamed: BTreeSet<&Key> = steps.iter().flat_map(|step| &step.keys).collect();
         let tree = self.state(from).dump();
+        // A repair makes lost+found in the root.
+        let rescue: &[u8] = b"/lost+found";
+        let root_is_new = found.nodes.contains_key(rescue) && !tree.nodes.contains_key(rescue);
         for (path, node) in &tree.nodes {
+            if root_is_new && **path == *b"/" {
+                continue;
+            }
             // Neither the inode was touched nor any of the names that lead to it.
             let own = std::iter::once(&path[..]).filter(|path| *path != b"/");
             let names = own.chain(ancestors(path).into_iter().filter(|path| *path != b"/"));

@@ -298,6 +298,11 @@ impl Scenario {
         Scenario { size: 3 << 20, users: false, stamps: false, ordering, ..Scenario::new(seed) }
     }
 
+    /// A small volume of either layout for workloads over few names.
+    pub fn exhaustive(seed: u64) -> Scenario {
+        Scenario { size: 2 << 20, users: false, cache: 1 << 20, ..Scenario::new(seed) }
+    }
+
     /// A scenario that leaves a small volume with something of everything, to be damaged.
     pub fn image(seed: u64) -> Scenario {
         Scenario { size: 3 << 20, segment: 64 << 10, fill: 10, ops: 150, ..Scenario::draw(seed) }

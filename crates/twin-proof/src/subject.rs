@@ -7,12 +7,13 @@ use std::rc::Rc;
 
 use twin_disk::BlockDevice;
 use twin_ffs::Ffs;
-use twin_fs::LayoutKind;
-use twin_fs::{Core, Cpu, Layout, Result, VolumeOf};
+use twin_fs::{CheckRequest, Core, Cpu, Layout, LayoutKind, Result, VolumeOf};
 use twin_lfs::Lfs;
+use twin_model::Dump;
 use twin_rt::Rt;
+use vsfs::Vsfs;
 
-use super::Scenario;
+use super::{AnyWorld, Scenario};
 
 /// A layout under test.
 #[allow(async_fn_in_trait)] // Volumes are driven on one thread: no `Send` bound is wanted.
@@ -45,6 +46,9 @@ pub trait Subject: Layout + Sized {
     /// What it calls the exploration [`states`](fn@super::states).
     const STATES: &'static str;
 
+    /// What it calls the campaign [`Exhaustive`](super::Exhaustive).
+    const EXHAUSTIVE: &'static str;
+
     /// What it calls the campaign [`repair`](fn@super::repair).
     const REPAIR: &'static str;
 
@@ -63,6 +67,20 @@ pub trait Subject: Layout + Sized {
     /// Whatever fails, no file gets bytes that were never its own.
     fn keeps_own_bytes(scenario: &Scenario) -> bool;
 
+    /// The rules of what a power failure leaves, by name: see `promise`.
+    fn ordering(scenario: &Scenario) -> &str {
+        &scenario.ordering
+    }
+
+    /// Counts anew what a volume that was just opened has on its disk, without the code of the layout, and
+    /// compares it with its own accounts and its tree, if there is such a count.
+    ///
+    /// # Errors
+    /// The first difference.
+    fn recount(_world: &AnyWorld<Self>, _tree: &Dump) -> std::result::Result<(), String> {
+        Ok(())
+    }
+
     /// What the layout's checker says is wrong with a closed volume.
     async fn complaint(rt: &Rt, device: Rc<dyn BlockDevice>) -> Option<String>;
 }
@@ -70,6 +88,7 @@ pub trait Subject: Layout + Sized {
 impl Subject for Lfs {
     const REUSE: &'static str = "lfs-reuse";
     const STATES: &'static str = "lfs-states";
+    const EXHAUSTIVE: &'static str = "lfs-exhaustive";
     const REPAIR: &'static str = "lfs-repair";
     const KIND: &'static dyn LayoutKind = twin_lfs::LFS;
 
@@ -87,6 +106,16 @@ impl Subject for Lfs {
 
     fn keeps_own_bytes(_scenario: &Scenario) -> bool {
         true
+    }
+
+    fn recount(world: &AnyWorld<Lfs>, tree: &Dump) -> std::result::Result<(), String> {
+        let counted = crate::recount(&world.disk.platter())?;
+        let used = world.volume().layout.space().0;
+        if used != counted.live_bytes {
+            let live = counted.live_bytes;
+            return Err(format!("{used} bytes are used, {live} are counted"));
+        }
+        counted.compare(tree)
     }
 
     async fn complaint(rt: &Rt, device: Rc<dyn BlockDevice>) -> Option<String> {
@@ -133,6 +162,7 @@ impl Subject for Lfs {
 impl Subject for Ffs {
     const REUSE: &'static str = "ffs-reuse";
     const STATES: &'static str = "ffs-states";
+    const EXHAUSTIVE: &'static str = "ffs-exhaustive";
     const REPAIR: &'static str = "ffs-repair";
     const KIND: &'static dyn LayoutKind = twin_ffs::FFS;
 
@@ -187,5 +217,68 @@ impl Subject for Ffs {
              dirty in blocks and {inodes} inodes; {:?}",
             self.stats()
         )
+    }
+}
+
+impl Subject for Vsfs {
+    const REUSE: &'static str = "vsfs-reuse";
+    const STATES: &'static str = "vsfs-states";
+    const EXHAUSTIVE: &'static str = "vsfs-exhaustive";
+    const REPAIR: &'static str = "vsfs-repair";
+    const KIND: &'static dyn LayoutKind = vsfs::VSFS;
+
+    fn has_checksums(_scenario: &Scenario) -> bool {
+        false
+    }
+
+    fn checkpoints(&self) -> Option<u64> {
+        None
+    }
+
+    fn fsync_holds(_scenario: &Scenario) -> bool {
+        false
+    }
+
+    fn keeps_own_bytes(_scenario: &Scenario) -> bool {
+        false
+    }
+
+    fn ordering(_scenario: &Scenario) -> &str {
+        // It orders nothing, and its next start repairs.
+        "async"
+    }
+
+    async fn complaint(rt: &Rt, device: Rc<dyn BlockDevice>) -> Option<String> {
+        let mut quiet = |_, _| {};
+        match vsfs::VSFS.check(rt, device, CheckRequest::default(), &mut quiet).await {
+            Ok(report) => (!report.is_clean()).then(|| report.findings.join("; ")),
+            Err(error) => Some(error.to_string()),
+        }
+    }
+
+    /// What was repaired, in words.
+    type Recovered = Option<String>;
+
+    const MARKS_REPLIES: bool = true;
+
+    async fn make(rt: &Rt, device: Rc<dyn BlockDevice>, scenario: &Scenario) -> Result<()> {
+        Vsfs::mkfs(rt, device, &vsfs::MkfsOptions::new(scenario.mkfs().uuid)).await.map(drop)
+    }
+
+    async fn start(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        scenario: &Scenario,
+    ) -> Result<(VolumeOf<Vsfs>, Self::Recovered)> {
+        Vsfs::open_as_vsfs(rt, device, Cpu::none(), scenario.settings()).await
+    }
+
+    fn used(&self) -> (u64, u64) {
+        self.used_bytes()
+    }
+
+    fn describe(&self, core: &Core) -> String {
+        let (dirty, inodes) = (core.cache.dirty_bytes(), core.dirty_inode_count());
+        format!("{dirty} dirty in blocks and {inodes} inodes")
     }
 }

@@ -1,6 +1,7 @@
 //! Bugs that campaigns found and that need its load to show: the runs that showed them.
 
-use twin_proof::{Depth, Failure, Scenario};
+use twin_ffs::Ffs;
+use twin_proof::{Depth, Exhaustive, Failure, Known, Scenario};
 
 /// A scenario, written as a failure prints it, that must pass this kind of run.
 fn passes<T>(text: &str, kind: impl Fn(&Scenario) -> Result<T, Failure>) {
@@ -181,4 +182,19 @@ fn a_name_that_is_gone_is_not_refused() {
                 space=1572864,files=40,write=6000,cache=524288,inodes=1000,eager=1,\
                 checkpoint=64,age-ns=5000000";
     passes(text, |scenario| twin_proof::full(scenario, 20));
+}
+
+/// What a short file held in its inode, and had synced, moved to a block when the file grew. With synchronous
+/// metadata the inode could reach the disk before that block, and then led to what had been there.
+#[test]
+fn what_an_inode_held_is_on_the_disk_before_the_inode_leads_to_it_elsewhere() {
+    for workload in ["create-n.sync+grow-b.none", "create-n.sync+alloc-b-grow.fsync"] {
+        let scenario = Scenario {
+            ordering: "sync".into(),
+            workload: workload.into(),
+            ..Scenario::exhaustive(0)
+        };
+        let mut campaign = Exhaustive::<Ffs>::new(&scenario, &Known::default()).unwrap();
+        campaign.workload(workload).unwrap_or_else(|failure| panic!("{failure}"));
+    }
 }

@@ -39,6 +39,12 @@ impl Vsfs {
         }
     }
 
+    /// Bytes used, and the most that this may become.
+    pub fn used_bytes(&self) -> (u64, u64) {
+        let Room { free_bytes, limit_bytes } = self.space.room();
+        (limit_bytes - free_bytes, limit_bytes)
+    }
+
     /// The superblock of the volume.
     pub fn superblock(&self) -> &Superblock {
         &self.sb

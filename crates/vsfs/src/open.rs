@@ -86,6 +86,22 @@ impl Vsfs {
         settings: Settings,
     ) -> BoxFuture<'_, Result<Opened>> {
         Box::pin(async move {
+            let (volume, recovery) = Vsfs::open_as_vsfs(rt, device, cpu, settings).await?;
+            Ok(Opened { volume: volume.volume, recovery })
+        })
+    }
+
+    /// The same as [`open`](Self::open), with the type of the layout.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn open_as_vsfs(
+        rt: &Rt,
+        device: Rc<dyn BlockDevice>,
+        cpu: Cpu,
+        settings: Settings,
+    ) -> BoxFuture<'_, Result<(VolumeOf<Vsfs>, Option<String>)>> {
+        Box::pin(async move {
             let (sb, state) = Superblock::read(&*device).await?;
             let device: Rc<dyn BlockDevice> = match state != CLEAN && settings.read_only {
                 true => Rc::new(Overlay::new(rt, device)),
@@ -101,7 +117,7 @@ impl Vsfs {
                 recovery = Some(words);
             }
             let volume = Vsfs::open_sound(rt, device, cpu, settings, sb).await?;
-            Ok(Opened { volume: volume.volume, recovery })
+            Ok((volume, recovery))
         })
     }
 

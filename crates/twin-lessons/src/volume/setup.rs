@@ -70,8 +70,8 @@ impl Setup {
             config: layout.config(),
             settings,
             size: 8 << 20,
-            disk: model::REGISTRY.first(),
-            queue: queue::REGISTRY.first(),
+            disk: model::REGISTRY.default_entry(),
+            queue: queue::REGISTRY.default_entry(),
             report_early: None,
             record: true,
         };

@@ -10,6 +10,7 @@ mod place;
 mod probe;
 mod run;
 mod second;
+mod session;
 
 use std::cell::RefCell;
 use std::ffi::OsString;
@@ -33,6 +34,7 @@ use run::RunRequest;
 
 pub use probe::probe;
 pub use run::{ACK_FILE, DIR};
+pub use session::{SessionRequest, session};
 
 /// The most checks that are made to shrink what failed.
 const SHRINKING: u64 = 300;
@@ -61,6 +63,8 @@ pub struct LabRequest {
     pub seconds: f64,
     /// How long one of them may take.
     pub limit: Duration,
+    /// Only states of a power failure at this moment are tried: see [`History::until`].
+    pub at: Option<String>,
     /// Only this state is checked, or one after a second failure there.
     pub state: Option<(State, Option<State>)>,
     /// Whether the power fails again while the check recovers.
@@ -331,6 +335,16 @@ impl Lab<'_> {
         let nothing = Tree::new(twin_crashlab::root_of(0, 0));
         let empty = self.places[0].check_tree(&nothing, &intact.acked, &request.check);
         found.sees_loss = Some(empty.map_err(not_measured)? != Outcome::Passed);
+        let search = match &request.at {
+            None => search,
+            Some(at) => {
+                let history = search.space().history.until(at);
+                let space = Space::of(history.map_err(not_measured)?, request.like);
+                let mut search = Search::new(space, request.budget);
+                search.only_at_the_end();
+                search
+            }
+        };
         if let Some((state, after)) = &request.state {
             return self.one(&search, state, after.as_ref(), found);
         }
@@ -427,10 +441,10 @@ pub fn acknowledge(label: &str) -> Result<(), String> {
     let file = std::env::var_os(ACK_FILE).ok_or_else(|| {
         format!("${ACK_FILE} is not set: `twinfs ack` is for programs that `twinfs crashlab` runs")
     })?;
-    add_line(Path::new(&file), label)
+    acknowledge_in(Path::new(&file), label)
 }
 
-fn add_line(file: &Path, line: &str) -> Result<(), String> {
+fn acknowledge_in(file: &Path, line: &str) -> Result<(), String> {
     use std::io::Write;
     if line.contains('\n') || line.is_empty() {
         return Err("a label is one line that is not empty".into());

@@ -13,6 +13,7 @@ use std::os::unix::fs::{FileExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use twin_crashlab::faults::Failing;
 use twin_crashlab::{Acks, DeviceHistory, History, Recorded, root_of};
 use twin_disk::{BlockDevice, MemDisk};
 use twin_fs::{Cpu, Identity, LayoutKind, Op, Request, Settings, Volume};
@@ -52,34 +53,51 @@ pub(super) struct Run {
     pub(super) probe: Option<History>,
 }
 
+/// The volume of a run, whose history is kept and whose calls can be made to fail.
+pub(super) type Kept = Failing<Recorded<Volume>>;
+
 /// Runs all of it.
 ///
 /// # Errors
 /// If the volume cannot be made or mounted, or a program fails.
 pub(super) fn run(request: &RunRequest<'_>, deputy: Deputy) -> Result<Run, String> {
+    mounted(request, deputy, async |host, kept| programs(host, request, kept.inner()).await)
+}
+
+/// Mounts a new volume for as long as the work takes.
+///
+/// # Errors
+/// If the volume cannot be made or mounted, or the work fails.
+pub(super) fn mounted<T>(
+    request: &RunRequest<'_>,
+    deputy: Deputy,
+    work: impl AsyncFnOnce(&Host, &Kept) -> Result<T, String>,
+) -> Result<T, String> {
     let text = |e: io::Error| e.to_string();
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let acks = acks(request.ack_file).map_err(text)?;
     let me = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
     let root = root_of(me.0, me.1);
-    let recorded = Rc::new(if request.of_device {
+    let recorded = if request.of_device {
         let (device, history) = DeviceHistory::begin(request.size, root);
         let volume = new_volume(&host, request, Rc::new(device))?;
         Recorded::with_device(volume, history, acks)
     } else {
         let volume = new_volume(&host, request, Rc::new(MemDisk::new(request.size)))?;
         Recorded::new(volume, root, acks)
-    });
+    };
+    let kept = Rc::new(Failing::new(recorded));
     let options = MountOptions { source: "crashlab".into(), ..MountOptions::default() };
     let mount = Mount::new(request.volume, &options, deputy).map_err(|e| e.to_string())?;
     let options = SessionOptions { count_opens: true, ..SessionOptions::default() };
-    let session = Session::new(&host, mount.fd(), Rc::clone(&recorded), options);
-    let work = programs(&host, request, &recorded);
+    let session = Session::new(&host, mount.fd(), Rc::clone(&kept), options);
+    let work = work(&host, &kept);
     let served = host.rt().block_on(serve_while(&host, mount, &session, GRACE_NS, work));
-    let run = served.map_err(|e| e.to_string())?.map_err(|e| format!("the volume: {e}"))?;
-    let closed = host.rt().block_on(recorded.inner().close()).map_err(|e| e.to_string())?;
+    let done = served.map_err(|e| e.to_string())?.map_err(|e| format!("the volume: {e}"))?;
+    let volume = kept.inner().inner();
+    let closed = host.rt().block_on(volume.close()).map_err(|e| e.to_string())?;
     closed.map_err(|e| format!("the volume: {e}"))?;
-    run
+    done
 }
 
 fn new_volume(
@@ -114,15 +132,27 @@ async fn programs(
     // What comes last is the whole run on the device.
     synced(recorded, request).await?;
     let command = recorded.cut();
-    let Some(probe) = request.probe else { return Ok(Run { command, probe: None }) };
+    Ok(Run { command, probe: probe(host, request, recorded).await? })
+}
+
+/// Runs the probe, if there is to be one.
+pub(super) async fn probe(
+    host: &Host,
+    request: &RunRequest<'_>,
+    recorded: &Recorded<Volume>,
+) -> Result<Option<History>, String> {
+    let Some(probe) = request.probe else { return Ok(None) };
     program(host, request, probe, "the probe").await?;
     recorded.exited();
     synced(recorded, request).await?;
-    Ok(Run { command, probe: Some(recorded.cut()) })
+    Ok(Some(recorded.cut()))
 }
 
 /// Has the device of a history hold all that was done.
-async fn synced(recorded: &Recorded<Volume>, request: &RunRequest<'_>) -> Result<(), String> {
+pub(super) async fn synced(
+    recorded: &Recorded<Volume>,
+    request: &RunRequest<'_>,
+) -> Result<(), String> {
     if !request.of_device {
         return Ok(());
     }

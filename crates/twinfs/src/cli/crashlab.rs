@@ -61,16 +61,24 @@ pub(crate) struct Crashlab {
     /// Take what an earlier COMMAND did from this file of --keep, and run none.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["command", "setup"])]
     pub(crate) from: Option<PathBuf>,
+    /// Let the power fail at this moment alone: after N operations (`12`), before the Nth sync (`fsync 12`), or at
+    /// the `end`.
+    #[arg(long, value_name = "MOMENT", conflicts_with = "state")]
+    pub(crate) at: Option<String>,
     /// Check only this state, as a report names it.
     #[arg(long, value_name = "STATE")]
     pub(crate) state: Option<String>,
     #[command(flatten)]
     pub(crate) output: Output,
+    /// Run no command: serve the volume and its states to a test suite over a socket, whose path is printed,
+    /// until standard input ends (docs/crashlab.md).
+    #[arg(long, conflicts_with_all = ["command", "check", "setup", "from", "keep", "at", "state", "json", "format"])]
+    pub(crate) session: bool,
     /// A command of the shell that succeeds in a state in which nothing is lost.
-    #[arg(long, value_name = "CHECK")]
-    pub(crate) check: String,
+    #[arg(long, value_name = "CHECK", required_unless_present = "session")]
+    pub(crate) check: Option<String>,
     /// The program with its arguments.
-    #[arg(last = true, required_unless_present = "from", value_name = "COMMAND")]
+    #[arg(last = true, required_unless_present_any = ["from", "session"], value_name = "COMMAND")]
     pub(crate) command: Vec<OsString>,
 }
 

@@ -11,7 +11,7 @@ use twin_crashlab::report::Verdict;
 use twin_crashlab::{Budget, State, model};
 use twin_host::{Interrupts, absolute};
 use twin_lab::layouts::layout;
-use twin_mount::crashlab::{LabRequest, acknowledge, lab, probe};
+use twin_mount::crashlab::{LabRequest, SessionRequest, acknowledge, lab, probe, session};
 
 use crate::cli::{Ack, Crashlab};
 
@@ -19,6 +19,9 @@ use crate::cli::{Ack, Crashlab};
 type Bar = Arc<Mutex<Option<Progress>>>;
 
 pub(crate) fn run(args: &Crashlab) -> Outcome {
+    if args.session {
+        return run_session(args);
+    }
     let bar: Bar = Arc::default();
     let request = request(args, Arc::clone(&bar))?;
     // The lab begins with what must come before any thread, so it begins to listen by itself.
@@ -49,6 +52,28 @@ pub(crate) fn run(args: &Crashlab) -> Outcome {
     }
 }
 
+/// Serves a test suite.
+fn run_session(args: &Crashlab) -> Outcome {
+    let request = SessionRequest {
+        layout: layout(&args.layout).map_err(usage)?,
+        size: args.size.0,
+        like: model::model(&args.like).map_err(usage)?,
+        budget: Budget { states: args.states.max(1), seed: args.seed },
+    };
+    let heard = RefCell::new(Interrupts::default());
+    let listen = || {
+        let interrupts = Interrupts::listen()?;
+        *heard.borrow_mut() = interrupts.clone();
+        Ok(interrupts)
+    };
+    let served = session(&request, listen);
+    if let Some(status) = heard.borrow().status() {
+        return Err(Failure { why: "interrupted".into(), status });
+    }
+    served.map_err(|why| Failure { why, status: Verdict::HarnessBroken.status() })?;
+    Ok(ExitCode::SUCCESS)
+}
+
 fn request(args: &Crashlab, bar: Bar) -> Result<LabRequest, Failure> {
     let state = args.state.as_deref().map(state_of).transpose();
     let state = state.map_err(|why| usage(format!("--state: {why}")))?;
@@ -73,10 +98,11 @@ fn request(args: &Crashlab, bar: Bar) -> Result<LabRequest, Failure> {
         command: args.command.clone(),
         keep: args.keep.as_deref().map(absolute).transpose()?,
         from: args.from.as_deref().map(absolute).transpose()?,
-        check: args.check.clone(),
+        check: args.check.clone().unwrap_or_default(),
         budget: Budget { states: args.states.max(1), seed: args.seed },
         seconds: seconds("time", args.time)?,
         limit: limit.map_err(|error| usage(format!("--check-time: {error}")))?,
+        at: args.at.clone(),
         state,
         twice: args.depth > 1,
         at_a_time: args.jobs.unwrap_or(cores),

@@ -4,6 +4,7 @@ mod aged;
 mod bigdir;
 mod build;
 mod cleaning;
+mod crashlab;
 mod enospc;
 mod events;
 mod flight;
@@ -57,6 +58,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     times::SCENARIO,
     enospc::SCENARIO,
     sync::SCENARIO,
+    crashlab::SCENARIO,
     holes::SCENARIO,
     startup::SCENARIO,
     writers::SCENARIO,

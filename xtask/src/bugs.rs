@@ -1,0 +1,181 @@
+//! `cargo xtask nightly bugs`: bugs planted one at a time in a copy of the sources, each of which the exhaustive
+//! campaign must find within two minutes.
+//!
+//! Contract: the sources that are built otherwise have none of these bugs, not even switched off. A copy of the tree
+//! in the target directory gets all of them, each behind a switch that the environment throws, so that one build serves
+//! for all. A bug whose place is not found any more is an error: the table follows the code. A bug that the campaign
+//! does not find is listed; more than one in twenty fail.
+
+mod table;
+
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Mutex;
+use std::thread;
+
+use crate::clock::Stopwatch;
+use crate::totals::Totals;
+use table::{BUGS, Bug, PATCHES};
+
+/// Seconds in which a bug must be found.
+const LIMIT_S: u32 = 120;
+/// Bugs that are looked for at a time.
+const AT_A_TIME: usize = 2;
+
+/// What the copy's lowest crate gets: whether a bug is the one that is switched on.
+const SWITCH: &str = "
+/// Whether this planted bug is switched on.
+pub fn bug(name: &str) -> bool {
+    static ON: std::sync::OnceLock<String> = std::sync::OnceLock::new();
+    ON.get_or_init(|| std::env::var(\"TWINFS_BUG\").unwrap_or_default()) == name
+}
+";
+
+/// Plants all bugs, or those named, and looks for each.
+pub(crate) fn run(root: &Path, words: &[String]) -> Result<Totals, String> {
+    if let Some(word) = words.iter().find(|word| !BUGS.iter().any(|bug| bug.name == **word)) {
+        return Err(format!("{word}: there is no such bug"));
+    }
+    let tree = planted_tree(root)?;
+    let program = build(root, &tree)?;
+    let wanted = |bug: &&Bug| words.is_empty() || words.iter().any(|word| word == bug.name);
+    let rest: Mutex<Vec<&Bug>> = Mutex::new(BUGS.iter().filter(wanted).rev().collect());
+    let found: Mutex<Vec<(&Bug, Option<f64>, String)>> = Mutex::default();
+    thread::scope(|scope| {
+        for _ in 0..AT_A_TIME {
+            scope.spawn(|| {
+                loop {
+                    let next = rest.lock().ok().and_then(|mut rest| rest.pop());
+                    let Some(bug) = next else { break };
+                    let (seconds, how) = look_for(&program, bug);
+                    let line = told(bug, seconds, &how);
+                    println!("{line}");
+                    if let Ok(mut found) = found.lock() {
+                        found.push((bug, seconds, how));
+                    }
+                }
+            });
+        }
+    });
+    let found = found.into_inner().map_err(|error| error.to_string())?;
+    let caught = found.iter().filter(|(_, seconds, _)| seconds.is_some()).count();
+    println!("\n{caught} of {} planted bugs were found, each within {LIMIT_S} s", found.len());
+    let mut totals = Totals::default();
+    // Survivors count as failures together, if there are too many of them.
+    let few = (found.len() - caught) * 20 <= found.len();
+    (0..caught).for_each(|_| totals += Totals::one(true));
+    totals += Totals::one(few);
+    Ok(totals)
+}
+
+fn told(bug: &Bug, seconds: Option<f64>, how: &str) -> String {
+    let Bug { name, layout, about } = bug;
+    match seconds {
+        Some(seconds) => format!("| {name} | {layout} | {about} | {seconds:.1} s | {how} |"),
+        None => format!("| {name} | {layout} | {about} | NOT FOUND | {how} |"),
+    }
+}
+
+/// Runs the campaign with a bug. Gives how long it took to find it, and the workload that did.
+fn look_for(program: &Path, bug: &Bug) -> (Option<f64>, String) {
+    let watch = Stopwatch::start();
+    let (layout, set) = bug.layout.split_once(' ').unwrap_or((bug.layout, "profile=modern"));
+    let output = Command::new(program)
+        .args(["--layout", layout, "--set", set, "--violations", "1", "--threads", "1"])
+        .args(["--seconds", &LIMIT_S.to_string()])
+        .env("TWINFS_BUG", bug.name)
+        .stderr(Stdio::null())
+        .output();
+    let output = match output {
+        Ok(output) => output,
+        Err(error) => return (None, error.to_string()),
+    };
+    let text = String::from_utf8_lossy(&output.stdout);
+    let workload = text.lines().find_map(|line| line.split("workload=").nth(1));
+    let how = workload.and_then(|rest| rest.split(',').next());
+    // A campaign that cannot even begin has found the bug too.
+    match (output.status.success(), how) {
+        (true, _) => (None, "the campaign ended without a violation".into()),
+        (false, how) => (Some(watch.seconds()), how.unwrap_or("the volume itself").into()),
+    }
+}
+
+/// A copy of the sources with all bugs in it.
+fn planted_tree(root: &Path) -> Result<PathBuf, String> {
+    let tree = root.join("target/bugs/tree");
+    let text = |error: std::io::Error| format!("{}: {error}", tree.display());
+    let _ = std::fs::remove_dir_all(&tree);
+    std::fs::create_dir_all(&tree).map_err(text)?;
+    let line = format!(
+        "git ls-files -z --cached --others --exclude-standard | tar --null -T - -c | tar x -C '{}'",
+        tree.display()
+    );
+    let status = Command::new("sh").args(["-c", &line]).current_dir(root).status();
+    if !status.map_err(text)?.success() {
+        return Err("the sources cannot be copied".into());
+    }
+    for (file, old, new) in PATCHES {
+        let path = tree.join(file);
+        let was = std::fs::read_to_string(&path).map_err(|error| format!("{file}: {error}"))?;
+        if was.matches(old).count() != 1 {
+            let count = was.matches(old).count();
+            return Err(format!("{file} has this {count} times, and a bug belongs there:\n{old}"));
+        }
+        let new = new.replace("bug(\"", "twin_rt::bug(\"");
+        std::fs::write(&path, was.replace(old, &new)).map_err(text)?;
+    }
+    let lowest = tree.join("crates/twin-rt/src/lib.rs");
+    let mut lib = std::fs::read_to_string(&lowest).map_err(text)?;
+    let _ = write!(lib, "{SWITCH}");
+    std::fs::write(&lowest, lib).map_err(text)?;
+    Ok(tree)
+}
+
+fn build(root: &Path, tree: &Path) -> Result<PathBuf, String> {
+    let target = root.join("target/bugs/build");
+    let mut command = crate::suite::cargo(tree, &["build", "--profile", "quick", "--locked"]);
+    command.args(["-p", "twin-proof", "--example", "exhaustive"]);
+    // Warnings of code that a switch makes unusual say nothing.
+    command.env("CARGO_TARGET_DIR", &target).env("RUSTFLAGS", "-Awarnings");
+    let status = command.status().map_err(|error| format!("cargo: {error}"))?;
+    match status.success() {
+        true => Ok(target.join("quick/examples/exhaustive")),
+        false => Err("the sources with the bugs do not build".into()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn each_bug_has_one_switch_and_each_switch_a_bug() {
+        let mut switches = BTreeSet::new();
+        for (_, _, new) in PATCHES {
+            for rest in new.split("bug(\"").skip(1) {
+                let name = rest.split('"').next().unwrap_or_default();
+                assert!(switches.insert(name), "{name} twice");
+            }
+        }
+        let names: BTreeSet<&str> = BUGS.iter().map(|bug| bug.name).collect();
+        assert_eq!(names, switches);
+        assert_eq!(names.len(), BUGS.len());
+        assert!(BUGS.len() >= 50, "{}", BUGS.len());
+    }
+
+    #[test]
+    fn the_place_of_each_bug_is_in_the_sources_once() {
+        let root = crate::tree::root();
+        let mut texts = std::collections::BTreeMap::new();
+        for (file, old, new) in PATCHES {
+            let text = texts
+                .entry(*file)
+                .or_insert_with(|| std::fs::read_to_string(root.join(file)).unwrap_or_default());
+            assert_eq!(text.matches(old).count(), 1, "{file}: {old}");
+            *text = text.replace(old, new);
+        }
+    }
+}
