@@ -57,7 +57,9 @@ class _Sent:
     """A report that comes from another process, in the forms in which it was written there."""
 
     def __init__(self, report: _twinfs.Report | _Sent, columns: dict[str, list[Any]]) -> None:
-        self.title, self.verdict, self.partial = report.title, report.verdict, report.partial
+        self.title: str = report.title
+        self.verdict: str = report.verdict
+        self.partial: str | None = report.partial
         self._forms = (report.json(), report.csv(), report.html(), report.html_part(), report.text())
         self._columns = columns
 

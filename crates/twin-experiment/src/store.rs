@@ -222,7 +222,7 @@ pub fn merge(from: &[Store], into: &Store) -> Result<Merged, StoreError> {
             let counted = match (into.brief(&key)?, found) {
                 (Some(_), _) => &mut merged.there,
                 (None, None) => &mut merged.damaged,
-                // The bytes, not the row: a number that is read and written again may differ in its last digit.
+                // The bytes, not the row: nothing that was written is written anew.
                 (None, Some(row)) => {
                     into.put_bytes(&key, &row)?;
                     &mut merged.added
@@ -307,7 +307,7 @@ mod tests {
         let scratch = Scratch::new("bytes");
         let store = |name: &str| Store::create(&scratch.0.join(name)).unwrap();
         let (one, all, key) = (store("one"), store("all"), key('a'));
-        // 1178.3157683471027 is read as the number after it.
+        // Readers that do not look at every digit take the number after it.
         let row = json!({ "key": key.as_str(), "ops_per_s": 1_178.315_768_347_102_7 });
         one.put(&key, &row).unwrap();
         let made = one.bytes(&key).unwrap();

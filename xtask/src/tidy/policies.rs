@@ -44,6 +44,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/twin-trace/src/block/fio.rs", &["sync"], "a word of fio's format"),
     ("crates/twin-trace/src/block/columns/names.rs", &["sync"], "a word of CSV traces"),
     ("crates/twin-trace/src/record.rs", &["sync"], "the name of an operation"),
+    ("crates/twin-fs/src/op.rs", &["sync"], "the name of an operation"),
     ("crates/twin-trace/src/readers/strace/data.rs", &["sync"], "the name of a system call"),
     ("crates/twin-trace/src/readers/strace/intake.rs", &["sync"], "the name of a system call"),
     (
@@ -170,7 +171,8 @@ const NAMING: &[&str] = &["Key", "Param", "RegistryEntry", "VolumeProperty"];
 
 /// Whether a string is the name of an entry in this registry or in another one
 /// (`RegistryEntry::new("lru", ..)`, or the first argument of one of the file's macros), or of a setting
-/// (`Key::new("block", ..)`, `Param::new("files", ..)`).
+/// (`Key::new("block", ..)`, `Param::new("files", ..)`), or the default that a registry names
+/// (`Registry::with_default("disk queue", "fcfs", ..)`, where a wrong name does not compile).
 fn names_itself(rust: &Rust, index: usize) -> bool {
     let before = |back: usize| rust.at(index.wrapping_sub(back));
     let field = before(2).is("name") && before(1).punct(':');
@@ -180,7 +182,8 @@ fn names_itself(rust: &Rust, index: usize) -> bool {
     let key = matches!(before(1).kind, Kind::Open('(', _))
         && (before(2).is("new") || before(2).is("own"))
         && (3..6).any(|back| before(back).ident().is_some_and(|word| NAMING.contains(&word)));
-    field || argument || key
+    let default = before(1).punct(',') && before(4).is("with_default");
+    field || argument || key || default
 }
 
 fn pure(project: &Project) -> Vec<Finding> {

@@ -162,8 +162,8 @@ mod tests {
     }
 
     #[test]
-    fn a_block_that_lies_elsewhere_is_asked_for_ahead() {
-        // Blocks 0, then 1 to 3. Block 0 is read alone and asks for nothing; block 1 is not there, and its run is
+    fn a_block_that_lies_elsewhere_is_requested_ahead() {
+        // Blocks 0, then 1 to 3. Block 0 is read alone and requests nothing more; block 1 is not there, and its run is
         // longer than the window.
         assert_eq!(requests(4, &[1]), [(0, 1, true), (1, 2, true), (3, 1, true)]);
     }
