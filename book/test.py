@@ -99,7 +99,7 @@ class Browser:
         return False
 
     def key(self, key, code=None, text=None, shift=False):
-        codes = {"Tab": 9, "Enter": 13, " ": 32, "ArrowDown": 40, "ArrowRight": 39, "End": 35, "Home": 36}
+        codes = {"Tab": 9, "Enter": 13, " ": 32, "ArrowDown": 40, "ArrowRight": 39, "ArrowLeft": 37, "End": 35, "Home": 36}
         event = {"key": key, "code": code or key, "windowsVirtualKeyCode": codes.get(key, 0), "modifiers": 8 if shift else 0}
         text = {"Enter": "\r", " ": " "}.get(key, text)
         self.call("Input.dispatchKeyEvent", type="keyDown" if text else "rawKeyDown", **event, **({"text": text} if text else {}))
@@ -206,13 +206,19 @@ def crash(browser):
         browser.press("#make-form button[type=submit]")
         for text in ("mkdir d", "write d/a 20K", "write b 5000", "mv b d/c"):
             check(line(browser, text), f"{settings}: {text}")
-        browser.js("document.getElementById('sync').checked = false")
+        browser.tab_to("#sync")
+        browser.key(" ")
         line(browser, "write d/new 30K")
         line(browser, "sync")
-        browser.js("document.getElementById('sync').checked = true")
+        browser.tab_to("#sync")
+        browser.key(" ")
         browser.press("#look-crash")
         points = browser.js("Number(document.getElementById('point').max)")
-        browser.js(f"document.getElementById('point').value = {points - 1}; crashPoint({points - 1})")
+        browser.tab_to("#point")
+        browser.key("End")
+        browser.key("ArrowLeft")
+        at = browser.js("Number(document.getElementById('point').value)")
+        check(at == points - 1 and browser.js("document.getElementById('sync').checked"), f"{settings}: moment {at} by keys")
         browser.press("#cut")
         off = browser.js("ask({do: 'view'}).power") is False
         browser.press("#recover")
