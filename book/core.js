@@ -22,8 +22,14 @@ function taken(length) {
 
 // Carries out a command and returns its answer, an object.
 function ask(command) {
-  give(new TextEncoder().encode(JSON.stringify(command)));
-  return JSON.parse(new TextDecoder().decode(taken(core.wasm.twin_call(core.session))));
+  try {
+    give(new TextEncoder().encode(JSON.stringify(command)));
+    return JSON.parse(new TextDecoder().decode(taken(core.wasm.twin_call(core.session))));
+  } catch (fault) {
+    // The program has stopped where it must not: what it was working on cannot be trusted any more.
+    core.session = core.wasm.twin_new();
+    return { ok: false, error: `A fault of the program (${fault.message}): the volume is gone, make a new one. Please tell us which lines led to it.` };
+  }
 }
 
 function loadImage(bytes) {

@@ -38,7 +38,7 @@ function crashKeys() {
       return;
     }
     $("recover").disabled = false;
-    $("crash-said").replaceChildren(make("p", { textContent: "The power is off. Above is what the platter has; the file system has not seen it yet." }), checked(answer.check));
+    $("crash-said").replaceChildren(make("p", { textContent: "The power is off. The map and the structures show what the platter has; no file system has seen it yet." }), checked(answer.check));
     say("the power fails", "asked");
     refresh();
   });

@@ -58,7 +58,7 @@ async function playDisk(requests, slower) {
     const to = one.cylinders ? one.cylinders[0] : arm;
     const length = Math.min(2500, ((one.done_ns - one.begun_ns) / 1e6) * slower * 0.4);
     const seek = one.seek_ns / Math.max(1, one.done_ns - one.begun_ns);
-    $("disk-now").textContent = `${one.kind} ${size(one.len)}, ${one.what}: seek ${ms(one.seek_ns)}, rotation ${ms(one.rotation_ns)}, transfer ${ms(one.transfer_ns)} ms; ${one.waiting} waiting`;
+    $("disk-now").textContent = `${one.kind} ${size(one.len)}, ${one.what}: seek ${ms(one.seek_ns)}, rotation ${ms(one.rotation_ns)}, transfer ${ms(one.transfer_ns)} ms; queue: ${"▮".repeat(Math.min(one.waiting, 24)) || "empty"} ${one.waiting || ""}`;
     const from = arm;
     const begun = performance.now();
     await new Promise((done) => {

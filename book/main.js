@@ -114,6 +114,9 @@ function makeVolume(settings) {
   const layout = settings.split(":")[0];
   if ([...$("layout").options].some((one) => one.value === layout)) $("layout").value = layout;
   $("crash-said").replaceChildren();
+  $("map-said").replaceChildren();
+  $("bytes").hidden = true;
+  map.at = 0;
   $("point-state").textContent = "";
   $("doubt").replaceChildren(make("legend", { textContent: "Writes in doubt" }), "Look at the moments first.");
   say("made " + settings, "asked");

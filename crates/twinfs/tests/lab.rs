@@ -83,6 +83,29 @@ fn the_lines_of_a_page_make_a_volume_that_is_checked_and_a_script() {
     assert!(script.contains("mkdir './d'\n") && script.starts_with("#!/bin/sh"), "{script}");
 }
 
+#[test]
+fn an_image_of_mkfs_can_be_worked_in_as_on_the_page() {
+    for layout in ["vsfs", "ffs", "lfs"] {
+        let image = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"))
+            .join(format!("lab-mkfs-{layout}.img"));
+        let _ = std::fs::remove_file(&image);
+        let made = twinfs(&["mkfs", "--layout", layout, "--size", "16M", image.to_str().unwrap()]);
+        assert!(made.status.success(), "{layout}: {}", String::from_utf8_lossy(&made.stderr));
+        let mut session = twin_lessons::Session::default();
+        let loaded = session.load(&std::fs::read(&image).unwrap());
+        assert!(loaded.contains("\"ok\":true"), "{layout}: {loaded}");
+        for line in ["write a 20K", "sync", "read a"] {
+            let answer = session.call(&json!({"do": "run", "line": line}).to_string());
+            assert!(
+                answer.contains("\"done\":true") && !answer.contains("failed"),
+                "{layout}: {answer}"
+            );
+        }
+        std::fs::write(&image, session.image()).unwrap();
+        assert!(twinfs(&["check", image.to_str().unwrap()]).status.success(), "{layout}");
+    }
+}
+
 /// An answer of the solver as a student would write it.
 fn text_of(answer: &Value) -> String {
     match answer {

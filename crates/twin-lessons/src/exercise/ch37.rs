@@ -104,7 +104,7 @@ fn one_request(rng: &mut Rng) -> Made {
             "The track is the block's number divided by 12; each track on the way costs 40.",
             "The angle after the seek is 195 plus the seek; the sector comes at 30 times its number on the track.",
         ]),
-        known: None,
+        known: Some("For block 10 the book's answers are 0, 105 and 30."),
         attempt: vec!["vsfs:size=4M,disk=hp97560".into(), "write a 20K".into(), "sync".into()],
     })
 }
@@ -199,9 +199,14 @@ fn skew(rng: &mut Rng) -> Made {
 mod tests {
     use super::{SEEK, toy};
 
+    /// Those that the book's homework prints for its toy disk.
     #[test]
     fn the_toy_disk_gives_the_published_answers() {
         let time = |policy| toy(&[7, 30, 8], policy, SEEK, 0).unwrap().1;
         assert_eq!([time("fcfs"), time("sstf"), time("sptf")], [795, 375, 375]);
+        let fifo = |blocks: &[u64]| toy(blocks, "fcfs", SEEK, 0).unwrap();
+        assert_eq!(fifo(&[10]), (vec![(10, 0, 105, 30)], 135));
+        assert_eq!(fifo(&[10, 11]), (vec![(10, 0, 105, 30), (11, 0, 0, 30)], 165));
+        assert_eq!(fifo(&[10, 18]), (vec![(10, 0, 105, 30), (18, 40, 170, 30)], 375));
     }
 }

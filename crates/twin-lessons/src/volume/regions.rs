@@ -164,9 +164,11 @@ fn cylinder_group(parts: &Parts) -> Vec<Region> {
     // A run of free fragments says how many bytes a fragment has.
     let frag = parts
         .rows("free")
-        .find_map(|row| (number(&row[0]) > 0).then(|| (number(&row[2]) - at) / number(&row[0])))
+        .find_map(|row| {
+            (number(&row[0]) > 0).then(|| number(&row[2]).saturating_sub(at) / number(&row[0]))
+        })
         .unwrap_or(1024);
-    let table = maps + (maps - at).max(frag);
+    let table = maps + maps.saturating_sub(at).max(frag);
     let part = |name: &str, kind, from: u64, to: u64| {
         Region::new(format!("group {group}: {name}"), kind, from, to)
     };
@@ -199,7 +201,12 @@ fn log(platter: &Platter, about: &Parts, checkpoints: &Parts) -> Vec<Region> {
         let next = places.get(n + 1).copied().filter(|next| *next <= first).unwrap_or(first);
         let end = if *at < first { next } else { platter.size() };
         let name = format!("checkpoint {n}");
-        regions.push(Region { name, kind: "checkpoint", at: *at, len: (end - at).min(64 << 10) });
+        regions.push(Region {
+            name,
+            kind: "checkpoint",
+            at: *at,
+            len: end.saturating_sub(*at).min(64 << 10),
+        });
     }
     regions
 }

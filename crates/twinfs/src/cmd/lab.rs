@@ -6,6 +6,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use twin_cli::{Outcome, say, usage};
+use twin_host::Interrupts;
 use twin_lessons::{Session, chapters, exercise, grade, paper, script};
 
 use crate::cli::Lab;
@@ -13,11 +14,14 @@ use crate::cli::Lab;
 /// The largest file of answers or lines, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
 
-pub(crate) fn run(args: &Lab) -> Outcome {
+/// Turns of a session's runtime between two looks for an interrupt.
+const TURNS: u64 = 5000;
+
+pub(crate) fn run(args: &Lab, interrupts: &Interrupts) -> Outcome {
     match (args.what.as_deref(), &args.file) {
         (None, _) => list(args.json),
         (Some("grade"), Some(file)) => graded(file, args.json),
-        (Some("lines"), Some(file)) => repeated(args, file),
+        (Some("lines"), Some(file)) => repeated(args, file, interrupts),
         (Some("lines"), None) => Err(usage("which lines? twinfs lab lines FILE")),
         (Some("grade"), None) => Err(usage("grade what? twinfs lab grade FILE")),
         (Some(_), Some(file)) => {
@@ -97,7 +101,7 @@ fn text_of(file: &Path) -> Result<String, String> {
 }
 
 /// Repeats what was done on a page: the settings of a volume in the first line, then lines of its shell.
-fn repeated(args: &Lab, file: &Path) -> Outcome {
+fn repeated(args: &Lab, file: &Path, interrupts: &Interrupts) -> Outcome {
     let (text, place) = (text_of(file)?, file.display());
     let mut lines = text.lines().map(str::trim).filter(|line| !line.is_empty());
     let settings = lines.next().ok_or_else(|| format!("{place}: is empty"))?;
@@ -118,7 +122,12 @@ fn repeated(args: &Lab, file: &Path) -> Outcome {
     done(json!({"do": "make", "settings": settings}))?;
     let mut refused = 0;
     for line in &lines {
-        let answer = done(json!({"do": "run", "line": line}))?;
+        // In pieces, so that an interrupt ends a long workload.
+        let mut answer = done(json!({"do": "begin", "line": line}))?;
+        while answer["done"] != true {
+            interrupts.check()?;
+            answer = done(json!({"do": "go", "turns": TURNS}))?;
+        }
         let said = answer["output"].as_array().into_iter().flatten().filter_map(Value::as_str);
         let failed = answer["failed"].as_str();
         refused += u64::from(failed.is_some());

@@ -104,7 +104,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Presets(args) => presets::run(&args, interrupts),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::NewPolicy(args) => new_policy::run(&args),
-        Command::Lab(args) => lab::run(&args),
+        Command::Lab(args) => lab::run(&args, interrupts),
         Command::Validate(args) => validate::run(&args, interrupts),
         Command::Layout(args) => layout::run(&args, interrupts),
         Command::Snapshot(args) => snapshot::run(&args, interrupts),
