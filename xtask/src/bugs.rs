@@ -48,7 +48,7 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<Totals, String> {
                     let next = rest.lock().ok().and_then(|mut rest| rest.pop());
                     let Some(bug) = next else { break };
                     let (seconds, how) = look_for(&program, bug);
-                    let line = told(bug, seconds, &how);
+                    let line = row(bug, seconds, &how);
                     println!("{line}");
                     if let Ok(mut found) = found.lock() {
                         found.push((bug, seconds, how));
@@ -71,7 +71,7 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<Totals, String> {
     Ok(totals)
 }
 
-fn told(bug: &Bug, seconds: Option<f64>, how: &str) -> String {
+fn row(bug: &Bug, seconds: Option<f64>, how: &str) -> String {
     let Bug { name, layout, about } = bug;
     match seconds {
         Some(seconds) => format!("| {name} | {layout} | {about} | {seconds:.1} s | {how} |"),

@@ -4,8 +4,9 @@
 //! cargo run --release -p twin-proof --example exhaustive -- --layout lfs --length 2 --minutes 15
 //! ```
 //!
-//! Without `--length` it goes from length one to three. `--most N` takes so many workloads of a length, evenly
-//! among all; `--seconds N` and `--processor-seconds N` limit it too; `--interrupt-every N` interrupts the recovery of one of so many contents, not of each; `--set KEY=VALUE`
+//! Without `--length` it goes from length one to three. `--most N` takes `N` workloads of a length, evenly among
+//! all; `--seconds N` and `--processor-seconds N` limit it too; `--interrupt-every N` interrupts the recovery of every
+//! `N`-th content, not of each; `--set KEY=VALUE`
 //! changes the scenario. A violation is printed with the command that repeats it.
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -85,17 +86,17 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
     Ok(options)
 }
 
-/// What a thread tells in the end.
-type Told = (Counts, Covered);
+/// What a thread has found in the end.
+type Part = (Counts, Covered);
 
-/// One thread's part: takes workloads until there are none, or it is told to stop.
+/// One thread's part: takes workloads until there are none, or it has to stop.
 fn work<L: Subject>(
     options: &Options,
     known: &Known,
     workloads: &Mutex<Receiver<String>>,
     stop: &AtomicBool,
     violations: &Sender<Failure>,
-) -> Result<Told, String> {
+) -> Result<Part, String> {
     let part = Exhaustive::<L>::new(&options.scenario, known)?;
     let mut part = part.interrupt_every(options.interrupt_every);
     loop {

@@ -1,7 +1,7 @@
 //! The crash lab for test suites: a volume and its states, for whoever asks over a socket.
 //!
 //! Contract: the volume is mounted where everybody sees it, and the socket lies beside it. Who asks writes a line
-//! and reads the answer: `ok`, `error` with why, or what was asked for. The volume is there from the first line on
+//! and reads the answer: `ok`, `error` with why, or what was requested. The volume is there from the first line on
 //! until `end`; from then on states are put at its path, one at a time. The session ends when the client or
 //! standard input does, and removes what it has made. As in each run of the lab, a loss is planted and must be
 //! found.
@@ -9,7 +9,7 @@
 //! | while the volume is there | |
 //! |---|---|
 //! | `ack LABEL` | LABEL is acknowledged |
-//! | `fail CALL N ERROR` | the so manieth call of this kind from now on, or every one (`*`), fails with EIO or ENOSPC |
+//! | `fail CALL N FAULT` | the `N`-th call of this kind from now on, or every one (`*`), fails: the `device`, or for want of space (`no-space`) |
 //! | `heal` | no call fails any more |
 //! | `cut` | the power fails now: what is done from now on is in no state |
 //! | `end` | the volume is unmounted; the answer counts operations, syncs and acknowledgements |
@@ -20,7 +20,7 @@
 //! | `next` | the next state: `state NAME FILE`, FILE with what was acknowledged; or `none` |
 //! | `state NAME` | this state |
 //! | `passed`, `failed HOW` | what came of the state that was given last |
-//! | `report` | `report BYTES`, and so many bytes of JSON |
+//! | `report` | `report BYTES`, and that number of bytes of JSON |
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use twin_crashlab::faults::Rule;
+use twin_crashlab::faults::{Fault, Rule};
 use twin_crashlab::model::Model;
 use twin_crashlab::report::{Counts, Facts, Verdict};
 use twin_crashlab::{Budget, Class, History, Outcome, Search, Space, State, Trial};
@@ -38,7 +38,7 @@ use twin_host::fuse::Deputy;
 use twin_host::{Host, Interrupts, offload, own_program, real_clock};
 
 use super::place::Place;
-use super::run::{self, Kept, RunRequest};
+use super::run::{self, RecordedVolume, RunRequest};
 use super::{Site, acknowledge_in, probe};
 
 /// What a session begins with on standard output.
@@ -93,18 +93,19 @@ pub fn session(
         socket.display(),
         ack_file.display()
     );
-    let told = run::mounted(&run, deputy, async |host, kept| {
-        run::synced(kept.inner(), &run).await?;
-        kept.inner().cut();
+    let ended = run::mounted(&run, deputy, async |host, recorded| {
+        run::synced(recorded.inner(), &run).await?;
+        recorded.inner().cut();
         print(&greeting)?;
         let client = offload(host, move || Client::accept(&listener, &open));
         let client = client.map_err(|e| e.to_string())?.await.map_err(|e| e.to_string())??;
-        let Some((client, history)) = dialogue(host, kept, &ack_file, &run, client).await? else {
+        let Some((client, history)) = dialogue(host, recorded, &ack_file, &run, client).await?
+        else {
             return Ok(None);
         };
-        Ok(Some((client, history, run::probe(host, &run, kept.inner()).await?)))
+        Ok(Some((client, history, run::probe(host, &run, recorded.inner()).await?)))
     })?;
-    let Some((mut client, history, planted)) = told else { return interrupts.check() };
+    let Some((mut client, history, planted)) = ended else { return interrupts.check() };
     let config = request.like.is_device.then(|| request.layout.config());
     let limit = Duration::from_secs(60);
     let place = Place::make(site.scratch.path(), 0, &site.volume, false, limit, config)?;
@@ -211,10 +212,20 @@ impl Client {
     }
 }
 
+/// Reads `write 3 no-space` or `fsync * device`.
+fn rule(text: &str) -> Result<Rule, String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words[..] {
+        [call, nth, "device"] => Rule::new(call, nth, Fault::Device),
+        [call, nth, "no-space"] => Rule::new(call, nth, Fault::NoSpace),
+        _ => Err(format!("{text}: a fault is a call, a number or *, and device or no-space")),
+    }
+}
+
 /// Answers until `end`, and gives the history; none if the client goes before.
 async fn dialogue(
     host: &Host,
-    kept: &Kept,
+    recorded: &RecordedVolume,
     ack_file: &Path,
     run: &RunRequest<'_>,
     mut client: Client,
@@ -231,21 +242,21 @@ async fn dialogue(
         let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
         let answer = match word {
             "ack" => acknowledge_in(ack_file, rest),
-            "fail" => Rule::parse(rest).map(|rule| kept.add(rule)),
+            "fail" => rule(rest).map(|rule| recorded.add(rule)),
             "heal" => {
-                kept.heal();
+                recorded.heal();
                 Ok(())
             }
             "cut" => {
-                let so_far = kept.inner().cut();
+                let so_far = recorded.inner().cut();
                 cut.borrow_mut().get_or_insert(so_far);
                 Ok(())
             }
             "end" => {
-                kept.heal();
-                kept.inner().exited();
-                run::synced(kept.inner(), run).await?;
-                let rest = kept.inner().cut();
+                recorded.heal();
+                recorded.inner().exited();
+                run::synced(recorded.inner(), run).await?;
+                let rest = recorded.inner().cut();
                 return Ok(Some((client, cut.take().unwrap_or(rest))));
             }
             _ => Err(format!("{word}: is not understood while the volume is there")),

@@ -17,7 +17,7 @@ use twin_sim::faults::{FaultPlan, WriteLog};
 
 /// When restarts are.
 const START: Time = Time(10_000 * SECS);
-/// One of so many restarts ends with opening the volume once more.
+/// One restart of this number ends with opening the volume once more.
 const REOPEN_EVERY: u64 = 16;
 /// Bytes that are written after a restart.
 const WRITTEN: u64 = 5_000;
