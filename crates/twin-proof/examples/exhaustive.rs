@@ -9,6 +9,9 @@
 //! `N`-th content, not of each; `--set KEY=VALUE`
 //! changes the scenario. A violation is printed with the command that repeats it.
 
+// A program with threads, limits and a clock of its own around campaigns that have none.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, PoisonError};

@@ -43,8 +43,9 @@ use super::{Site, acknowledge_in, probe};
 
 /// What a session begins with on standard output.
 const GREETING: &str = "twinfs-crashlab-session 1";
-/// How often it is looked whether the session has to end.
-const GLANCE: Duration = Duration::from_millis(100);
+
+/// How long a check of the planted loss may take.
+const CHECK_LIMIT: Duration = Duration::from_secs(60);
 
 /// A volume, and how far its states go.
 pub struct SessionRequest {
@@ -86,7 +87,7 @@ pub fn session(
         ack_file: &ack_file,
         of_device: request.like.is_device,
     };
-    let open = Open::watched(&socket, &interrupts)?;
+    let open = Open::watched(&socket)?;
     let greeting = format!(
         "{GREETING}\nvolume {}\nsocket {}\nacks {}\n",
         site.volume.display(),
@@ -107,7 +108,7 @@ pub fn session(
     })?;
     let Some((mut client, history, planted)) = ended else { return interrupts.check() };
     let config = request.like.is_device.then(|| request.layout.config());
-    let limit = Duration::from_secs(60);
+    let limit = CHECK_LIMIT;
     let place = Place::make(site.scratch.path(), 0, &site.volume, false, limit, config)?;
     let planted = planted.ok_or("the probe left no history")?;
     if let Err(why) = probe::verify(planted, request.like, &place) {
@@ -131,31 +132,17 @@ fn print(text: &str) -> Result<(), String> {
 struct Open(Arc<Mutex<(Option<UnixStream>, bool)>>);
 
 impl Open {
-    /// One that ends with an interrupt, and with standard input.
-    fn watched(socket: &Path, interrupts: &Interrupts) -> Result<Open, String> {
+    /// One that ends with standard input. An interrupt ends the process, and removes what it has made.
+    fn watched(socket: &Path) -> Result<Open, String> {
         let open = Open::default();
-        let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new().name(name.into()).spawn(work).map_err(|e| e.to_string())
-        };
         let (mine, at) = (open.clone(), socket.to_owned());
-        thread(
-            "stdin",
-            Box::new(move || {
-                let mut rest = Vec::new();
-                let _ = std::io::stdin().lock().read_to_end(&mut rest);
-                mine.end(&at);
-            }),
-        )?;
-        let (mine, at, interrupts) = (open.clone(), socket.to_owned(), interrupts.clone());
-        thread(
-            "interrupt",
-            Box::new(move || {
-                while interrupts.check().is_ok() {
-                    std::thread::sleep(GLANCE);
-                }
-                mine.end(&at);
-            }),
-        )?;
+        let watch = move || {
+            let mut rest = Vec::new();
+            let _ = std::io::stdin().lock().read_to_end(&mut rest);
+            mine.end(&at);
+        };
+        let thread = std::thread::Builder::new().name("stdin".into()).spawn(watch);
+        thread.map_err(|e| format!("no thread: {e}"))?;
         Ok(open)
     }
 
