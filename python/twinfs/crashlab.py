@@ -119,7 +119,10 @@ class Volume:
 
         Kinds are `write`, `fsync`, `create`, `rename`, `unlink` and others (docs/crashlab.md).
         """
-        self._session.ask(f"fail {call} {'*' if nth is None else nth} {error}")
+        fault = {"EIO": "device", "ENOSPC": "no-space"}.get(error)
+        if fault is None:
+            raise ValueError(f"{error}: must be EIO or ENOSPC")
+        self._session.ask(f"fail {call} {'*' if nth is None else nth} {fault}")
 
     def heal(self) -> None:
         """No call fails any more."""

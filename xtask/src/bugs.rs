@@ -1,5 +1,5 @@
 //! `cargo xtask nightly bugs`: bugs planted one at a time in a copy of the sources, each of which the exhaustive
-//! campaign must find within two minutes.
+//! campaign must find within two minutes: here, in a minute of one processor.
 //!
 //! Contract: the sources that are built otherwise have none of these bugs, not even switched off. A copy of the tree
 //! in the target directory gets all of them, each behind a switch that the environment throws, so that one build serves
@@ -14,12 +14,11 @@ use std::process::{Command, Stdio};
 use std::sync::Mutex;
 use std::thread;
 
-use crate::clock::Stopwatch;
 use crate::totals::Totals;
 use table::{BUGS, Bug, PATCHES};
 
-/// Seconds in which a bug must be found.
-const LIMIT_S: u32 = 120;
+/// Seconds of a processor in which a bug must be found.
+const LIMIT_S: u32 = 60;
 /// Bugs that are looked for at a time.
 const AT_A_TIME: usize = 2;
 
@@ -49,7 +48,7 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<Totals, String> {
                     let next = rest.lock().ok().and_then(|mut rest| rest.pop());
                     let Some(bug) = next else { break };
                     let (seconds, how) = look_for(&program, bug);
-                    let line = told(bug, seconds, &how);
+                    let line = row(bug, seconds, &how);
                     println!("{line}");
                     if let Ok(mut found) = found.lock() {
                         found.push((bug, seconds, how));
@@ -60,7 +59,10 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<Totals, String> {
     });
     let found = found.into_inner().map_err(|error| error.to_string())?;
     let caught = found.iter().filter(|(_, seconds, _)| seconds.is_some()).count();
-    println!("\n{caught} of {} planted bugs were found, each within {LIMIT_S} s", found.len());
+    println!(
+        "\n{caught} of {} planted bugs were found, each within {LIMIT_S} s of a processor",
+        found.len()
+    );
     let mut totals = Totals::default();
     // Survivors count as failures together, if there are too many of them.
     let few = (found.len() - caught) * 20 <= found.len();
@@ -69,7 +71,7 @@ pub(crate) fn run(root: &Path, words: &[String]) -> Result<Totals, String> {
     Ok(totals)
 }
 
-fn told(bug: &Bug, seconds: Option<f64>, how: &str) -> String {
+fn row(bug: &Bug, seconds: Option<f64>, how: &str) -> String {
     let Bug { name, layout, about } = bug;
     match seconds {
         Some(seconds) => format!("| {name} | {layout} | {about} | {seconds:.1} s | {how} |"),
@@ -79,11 +81,10 @@ fn told(bug: &Bug, seconds: Option<f64>, how: &str) -> String {
 
 /// Runs the campaign with a bug. Gives how long it took to find it, and the workload that did.
 fn look_for(program: &Path, bug: &Bug) -> (Option<f64>, String) {
-    let watch = Stopwatch::start();
     let (layout, set) = bug.layout.split_once(' ').unwrap_or((bug.layout, "profile=modern"));
     let output = Command::new(program)
         .args(["--layout", layout, "--set", set, "--violations", "1", "--threads", "1"])
-        .args(["--seconds", &LIMIT_S.to_string()])
+        .args(["--processor-seconds", &LIMIT_S.to_string(), "--interrupt-every", "4"])
         .env("TWINFS_BUG", bug.name)
         .stderr(Stdio::null())
         .output();
@@ -97,7 +98,11 @@ fn look_for(program: &Path, bug: &Bug) -> (Option<f64>, String) {
     // A campaign that cannot even begin has found the bug too.
     match (output.status.success(), how) {
         (true, _) => (None, "the campaign ended without a violation".into()),
-        (false, how) => (Some(watch.seconds()), how.unwrap_or("the volume itself").into()),
+        (false, how) => {
+            let took = text.lines().rev().find_map(|line| line.strip_suffix(" s of processors"));
+            let took = took.and_then(|line| line.rsplit(' ').next()?.parse().ok());
+            (Some(took.unwrap_or(0.0)), how.unwrap_or("the volume itself").into())
+        }
     }
 }
 

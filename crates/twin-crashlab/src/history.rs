@@ -302,7 +302,7 @@ impl History {
         self.events.iter().any(|event| matches!(event.what, What::Ack { .. }))
     }
 
-    /// The history until the power fails: at a number of operations, at the so manieth `fsync`, or at the `end`.
+    /// The history until the power fails: at a number of operations, at the `fsync` of a number, or at the `end`.
     ///
     /// # Errors
     /// If the text names no moment of it.

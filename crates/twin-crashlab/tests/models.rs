@@ -220,7 +220,7 @@ fn a_program_that_syncs_all_that_it_promises_has_no_state_that_fails() {
 
 /// A moment is a number of operations, a sync, or the end; acknowledgements are no operations.
 #[test]
-fn a_history_ends_at_the_moment_that_is_asked_for() {
+fn a_history_ends_at_its_moment() {
     let all = history(&["create a", "ack 1", "fsync a", "create b", "ack 2", "fsync b"]);
     let events = |moment: &str| all.until(moment).map(|history| history.events.len());
     assert_eq!(events("0"), Ok(0));

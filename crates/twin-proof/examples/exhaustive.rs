@@ -4,8 +4,13 @@
 //! cargo run --release -p twin-proof --example exhaustive -- --layout lfs --length 2 --minutes 15
 //! ```
 //!
-//! Without `--length` it goes from length one to three. `--most N` takes so many workloads of a length, evenly
-//! among all; `--set KEY=VALUE` changes the scenario. A violation is printed with the command that repeats it.
+//! Without `--length` it goes from length one to three. `--most N` takes `N` workloads of a length, evenly among
+//! all; `--seconds N` and `--processor-seconds N` limit it too; `--interrupt-every N` interrupts the recovery of every
+//! `N`-th content, not of each; `--set KEY=VALUE`
+//! changes the scenario. A violation is printed with the command that repeats it.
+
+// A program with threads, limits and a clock of its own around campaigns that have none.
+#![allow(clippy::disallowed_types, clippy::disallowed_methods)]
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -22,6 +27,9 @@ use twin_proof::{Bounds, Counts, Covered, Exhaustive, Failure, Known, Scenario, 
 /// Workloads of length three, unless more are wanted.
 const OF_THREE: u64 = 100_000;
 
+/// The unit of times in /proc.
+const TICKS_PER_S: f64 = 100.0;
+
 /// What is wanted.
 #[derive(Clone)]
 struct Options {
@@ -29,10 +37,13 @@ struct Options {
     lengths: Vec<u32>,
     most: Option<u64>,
     limit: Duration,
+    /// Of processor time.
+    processor_s: f64,
     states: u64,
     threads: usize,
     violations: usize,
     coverage: bool,
+    interrupt_every: u64,
     scenario: Scenario,
 }
 
@@ -42,10 +53,12 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
         lengths: vec![1, 2, 3],
         most: None,
         limit: Duration::MAX,
+        processor_s: f64::INFINITY,
         states: u64::MAX,
         threads: 2,
         violations: 10,
         coverage: false,
+        interrupt_every: 1,
         scenario: Scenario::exhaustive(0),
     };
     while let Some(word) = words.next() {
@@ -61,8 +74,10 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
             "--most" => options.most = Some(number()?),
             "--minutes" => options.limit = Duration::from_secs(60 * number()?),
             "--seconds" => options.limit = Duration::from_secs(number()?),
+            "--processor-seconds" => options.processor_s = number()? as f64,
             "--states" => options.states = number()?,
             "--threads" => options.threads = number()? as usize,
+            "--interrupt-every" => options.interrupt_every = number()?.max(1),
             "--violations" => options.violations = number()? as usize,
             "--set" => {
                 let (key, value) = value.split_once('=').ok_or("--set KEY=VALUE")?;
@@ -74,18 +89,19 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
     Ok(options)
 }
 
-/// What a thread tells in the end.
-type Told = (Counts, Covered);
+/// What a thread has found in the end.
+type Part = (Counts, Covered);
 
-/// One thread's part: takes workloads until there are none, or it is told to stop.
+/// One thread's part: takes workloads until there are none, or it has to stop.
 fn work<L: Subject>(
     options: &Options,
     known: &Known,
     workloads: &Mutex<Receiver<String>>,
     stop: &AtomicBool,
     violations: &Sender<Failure>,
-) -> Result<Told, String> {
-    let mut part = Exhaustive::<L>::new(&options.scenario, known)?;
+) -> Result<Part, String> {
+    let part = Exhaustive::<L>::new(&options.scenario, known)?;
+    let mut part = part.interrupt_every(options.interrupt_every);
     loop {
         let next = workloads.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(text) = next else { break };
@@ -123,13 +139,14 @@ fn run<L: Subject>(options: &Options) -> Result<bool, String> {
         });
         let threads: Vec<_> = threads.collect();
         drop((tell, receive));
-        let left = |began: Instant| began.elapsed() >= options.limit;
+        let late =
+            || began.elapsed() >= options.limit || processor_seconds() >= options.processor_s;
         for text in bounds.workloads() {
             for failure in violations.try_iter() {
                 wrong += 1;
                 println!("VIOLATION {wrong}: {failure}\n");
             }
-            if left(began) || wrong >= options.violations || send.send(text).is_err() {
+            if late() || wrong >= options.violations || send.send(text).is_err() {
                 stop.store(true, Ordering::Relaxed);
                 break;
             }
@@ -146,8 +163,10 @@ fn run<L: Subject>(options: &Options) -> Result<bool, String> {
         }
         let (all, seconds) = (Bounds::all(*length), began.elapsed().as_secs_f64());
         println!(
-            "{}, to length {length} ({all} workloads): {sum}; {wrong} violations; {seconds:.1} s",
-            options.layout
+            "{}, to length {length} ({all} workloads): {sum}; {wrong} violations; {seconds:.1} s, \
+             {:.1} s of processors",
+            options.layout,
+            processor_seconds()
         );
         if stop.load(Ordering::Relaxed) {
             break;
@@ -157,6 +176,15 @@ fn run<L: Subject>(options: &Options) -> Result<bool, String> {
         show(&covered);
     }
     Ok(wrong == 0)
+}
+
+/// Processor time of this process so far; 0 where the host does not say.
+fn processor_seconds() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // Behind the name, which ends with the last parenthesis, come the state and ten more fields.
+    let rest = stat.rsplit(')').next().unwrap_or_default();
+    let ticks = rest.split_whitespace().skip(11).take(2);
+    ticks.filter_map(|word| word.parse::<f64>().ok()).sum::<f64>() / TICKS_PER_S
 }
 
 fn show(covered: &Covered) {

@@ -127,7 +127,7 @@ impl Promises {
         self.history.is_one_of(least..=moment.top, digest)
     }
 
-    /// A number for all that a judgement at this moment depends on besides what was found: what was asked until
+    /// A number for all that a judgement at this moment depends on besides what was found: the requests until
     /// then, and what was acknowledged. Workloads that begin alike have the same.
     pub(super) fn class(&self, moment: FailurePoint) -> u64 {
         let mut h = FixedHasher::default();

@@ -7,7 +7,7 @@ use twin_proof::{Bounds, Counts, Exhaustive, Known, Scenario, Subject, at_night}
 
 /// Workloads of length two by day.
 const SOME: u64 = 40;
-/// By day the recovery of one of so many contents is interrupted.
+/// By day the recovery of one content of this number is interrupted.
 const INTERRUPT_EVERY: u64 = 32;
 
 fn explore<L: Subject>(scenario: &Scenario) -> Counts {

@@ -15,7 +15,6 @@ pub(super) struct Bug {
 /// The bugs.
 pub(super) const BUGS: &[Bug] = &[
     Bug { name: "lfs-no-flush", layout: "lfs", about: "fsync does not flush the device" },
-    Bug { name: "lfs-no-wait", layout: "lfs", about: "fsync does not wait for its log write" },
     Bug {
         name: "lfs-checkpoint-first",
         layout: "lfs",
@@ -64,11 +63,7 @@ pub(super) const BUGS: &[Bug] = &[
         layout: "lfs",
         about: "recovery believes summaries without their blocks",
     },
-    Bug {
-        name: "lfs-tail-stays",
-        layout: "lfs",
-        about: "recovery leaves the log behind its end, and its numbers go on without a gap",
-    },
+    Bug { name: "lfs-tail-stays", layout: "lfs", about: "recovery leaves the log behind its end" },
     Bug {
         name: "lfs-freed-ignored",
         layout: "lfs",
@@ -277,17 +272,6 @@ pub(super) const PATCHES: &[(&str, &str, &str)] = &[
         "crates/twin-lfs/src/commit.rs",
         r##"if self.settings.planted().is(PlantedFault::SkipFlush) {"##,
         r##"if self.settings.planted().is(PlantedFault::SkipFlush) || bug("lfs-no-flush") {"##,
-    ),
-    (
-        "crates/twin-lfs/src/commit.rs",
-        r##"        self.wait_written(core, target).await?;
-        self.flush_up_to(core, target).await
-    }"##,
-        r##"        if !bug("lfs-no-wait") {
-            self.wait_written(core, target).await?;
-        }
-        self.flush_up_to(core, target).await
-    }"##,
     ),
     (
         "crates/twin-lfs/src/commit.rs",

@@ -54,7 +54,7 @@ pub(super) struct Run {
 }
 
 /// The volume of a run, whose history is kept and whose calls can be made to fail.
-pub(super) type Kept = Failing<Recorded<Volume>>;
+pub(super) type RecordedVolume = Failing<Recorded<Volume>>;
 
 /// Runs all of it.
 ///
@@ -71,7 +71,7 @@ pub(super) fn run(request: &RunRequest<'_>, deputy: Deputy) -> Result<Run, Strin
 pub(super) fn mounted<T>(
     request: &RunRequest<'_>,
     deputy: Deputy,
-    work: impl AsyncFnOnce(&Host, &Kept) -> Result<T, String>,
+    work: impl AsyncFnOnce(&Host, &RecordedVolume) -> Result<T, String>,
 ) -> Result<T, String> {
     let text = |e: io::Error| e.to_string();
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;

@@ -1,7 +1,7 @@
 //! The crash lab for test suites: a volume and its states, for whoever asks over a socket.
 //!
 //! Contract: the volume is mounted where everybody sees it, and the socket lies beside it. Who asks writes a line
-//! and reads the answer: `ok`, `error` with why, or what was asked for. The volume is there from the first line on
+//! and reads the answer: `ok`, `error` with why, or what was requested. The volume is there from the first line on
 //! until `end`; from then on states are put at its path, one at a time. The session ends when the client or
 //! standard input does, and removes what it has made. As in each run of the lab, a loss is planted and must be
 //! found.
@@ -9,7 +9,7 @@
 //! | while the volume is there | |
 //! |---|---|
 //! | `ack LABEL` | LABEL is acknowledged |
-//! | `fail CALL N ERROR` | the so manieth call of this kind from now on, or every one (`*`), fails with EIO or ENOSPC |
+//! | `fail CALL N FAULT` | the `N`-th call of this kind from now on, or every one (`*`), fails: the `device`, or for want of space (`no-space`) |
 //! | `heal` | no call fails any more |
 //! | `cut` | the power fails now: what is done from now on is in no state |
 //! | `end` | the volume is unmounted; the answer counts operations, syncs and acknowledgements |
@@ -20,7 +20,7 @@
 //! | `next` | the next state: `state NAME FILE`, FILE with what was acknowledged; or `none` |
 //! | `state NAME` | this state |
 //! | `passed`, `failed HOW` | what came of the state that was given last |
-//! | `report` | `report BYTES`, and so many bytes of JSON |
+//! | `report` | `report BYTES`, and that number of bytes of JSON |
 
 use std::cell::RefCell;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -29,7 +29,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use twin_crashlab::faults::Rule;
+use twin_crashlab::faults::{Fault, Rule};
 use twin_crashlab::model::Model;
 use twin_crashlab::report::{Counts, Facts, Verdict};
 use twin_crashlab::{Budget, Class, History, Outcome, Search, Space, State, Trial};
@@ -38,13 +38,14 @@ use twin_host::fuse::Deputy;
 use twin_host::{Host, Interrupts, offload, own_program, real_clock};
 
 use super::place::Place;
-use super::run::{self, Kept, RunRequest};
+use super::run::{self, RecordedVolume, RunRequest};
 use super::{Site, acknowledge_in, probe};
 
 /// What a session begins with on standard output.
 const GREETING: &str = "twinfs-crashlab-session 1";
-/// How often it is looked whether the session has to end.
-const GLANCE: Duration = Duration::from_millis(100);
+
+/// How long a check of the planted loss may take.
+const CHECK_LIMIT: Duration = Duration::from_secs(60);
 
 /// A volume, and how far its states go.
 pub struct SessionRequest {
@@ -86,27 +87,28 @@ pub fn session(
         ack_file: &ack_file,
         of_device: request.like.is_device,
     };
-    let open = Open::watched(&socket, &interrupts)?;
+    let open = Open::watched(&socket)?;
     let greeting = format!(
         "{GREETING}\nvolume {}\nsocket {}\nacks {}\n",
         site.volume.display(),
         socket.display(),
         ack_file.display()
     );
-    let told = run::mounted(&run, deputy, async |host, kept| {
-        run::synced(kept.inner(), &run).await?;
-        kept.inner().cut();
+    let ended = run::mounted(&run, deputy, async |host, recorded| {
+        run::synced(recorded.inner(), &run).await?;
+        recorded.inner().cut();
         print(&greeting)?;
         let client = offload(host, move || Client::accept(&listener, &open));
         let client = client.map_err(|e| e.to_string())?.await.map_err(|e| e.to_string())??;
-        let Some((client, history)) = dialogue(host, kept, &ack_file, &run, client).await? else {
+        let Some((client, history)) = dialogue(host, recorded, &ack_file, &run, client).await?
+        else {
             return Ok(None);
         };
-        Ok(Some((client, history, run::probe(host, &run, kept.inner()).await?)))
+        Ok(Some((client, history, run::probe(host, &run, recorded.inner()).await?)))
     })?;
-    let Some((mut client, history, planted)) = told else { return interrupts.check() };
+    let Some((mut client, history, planted)) = ended else { return interrupts.check() };
     let config = request.like.is_device.then(|| request.layout.config());
-    let limit = Duration::from_secs(60);
+    let limit = CHECK_LIMIT;
     let place = Place::make(site.scratch.path(), 0, &site.volume, false, limit, config)?;
     let planted = planted.ok_or("the probe left no history")?;
     if let Err(why) = probe::verify(planted, request.like, &place) {
@@ -130,31 +132,17 @@ fn print(text: &str) -> Result<(), String> {
 struct Open(Arc<Mutex<(Option<UnixStream>, bool)>>);
 
 impl Open {
-    /// One that ends with an interrupt, and with standard input.
-    fn watched(socket: &Path, interrupts: &Interrupts) -> Result<Open, String> {
+    /// One that ends with standard input. An interrupt ends the process, and removes what it has made.
+    fn watched(socket: &Path) -> Result<Open, String> {
         let open = Open::default();
-        let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
-            std::thread::Builder::new().name(name.into()).spawn(work).map_err(|e| e.to_string())
-        };
         let (mine, at) = (open.clone(), socket.to_owned());
-        thread(
-            "stdin",
-            Box::new(move || {
-                let mut rest = Vec::new();
-                let _ = std::io::stdin().lock().read_to_end(&mut rest);
-                mine.end(&at);
-            }),
-        )?;
-        let (mine, at, interrupts) = (open.clone(), socket.to_owned(), interrupts.clone());
-        thread(
-            "interrupt",
-            Box::new(move || {
-                while interrupts.check().is_ok() {
-                    std::thread::sleep(GLANCE);
-                }
-                mine.end(&at);
-            }),
-        )?;
+        let watch = move || {
+            let mut rest = Vec::new();
+            let _ = std::io::stdin().lock().read_to_end(&mut rest);
+            mine.end(&at);
+        };
+        let thread = std::thread::Builder::new().name("stdin".into()).spawn(watch);
+        thread.map_err(|e| format!("no thread: {e}"))?;
         Ok(open)
     }
 
@@ -211,10 +199,20 @@ impl Client {
     }
 }
 
+/// Reads `write 3 no-space` or `fsync * device`.
+fn rule(text: &str) -> Result<Rule, String> {
+    let words: Vec<&str> = text.split_whitespace().collect();
+    match words[..] {
+        [call, nth, "device"] => Rule::new(call, nth, Fault::Device),
+        [call, nth, "no-space"] => Rule::new(call, nth, Fault::NoSpace),
+        _ => Err(format!("{text}: a fault is a call, a number or *, and device or no-space")),
+    }
+}
+
 /// Answers until `end`, and gives the history; none if the client goes before.
 async fn dialogue(
     host: &Host,
-    kept: &Kept,
+    recorded: &RecordedVolume,
     ack_file: &Path,
     run: &RunRequest<'_>,
     mut client: Client,
@@ -231,21 +229,21 @@ async fn dialogue(
         let (word, rest) = line.split_once(' ').unwrap_or((&line, ""));
         let answer = match word {
             "ack" => acknowledge_in(ack_file, rest),
-            "fail" => Rule::parse(rest).map(|rule| kept.add(rule)),
+            "fail" => rule(rest).map(|rule| recorded.add(rule)),
             "heal" => {
-                kept.heal();
+                recorded.heal();
                 Ok(())
             }
             "cut" => {
-                let so_far = kept.inner().cut();
+                let so_far = recorded.inner().cut();
                 cut.borrow_mut().get_or_insert(so_far);
                 Ok(())
             }
             "end" => {
-                kept.heal();
-                kept.inner().exited();
-                run::synced(kept.inner(), run).await?;
-                let rest = kept.inner().cut();
+                recorded.heal();
+                recorded.inner().exited();
+                run::synced(recorded.inner(), run).await?;
+                let rest = recorded.inner().cut();
                 return Ok(Some((client, cut.take().unwrap_or(rest))));
             }
             _ => Err(format!("{word}: is not understood while the volume is there")),

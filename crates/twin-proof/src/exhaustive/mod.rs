@@ -7,7 +7,7 @@
 //! checked, written to, closed and checked (`restart`). A content of the medium that was met before is looked
 //! up, whatever the workload was: the tree found in it is held against what this one promised.
 //!
-//! Workloads have numbers, so that a part of a length is every so manieth. Several threads may work on one
+//! Workloads have numbers, so that a part of a length is every `n`-th. Several threads may work on one
 //! campaign: what they share is the table of contents ([`Known`]).
 
 mod covered;
@@ -165,7 +165,7 @@ pub struct Exhaustive<L: Subject> {
     base: Platter,
     model: ModelFs,
     known: Known,
-    /// The recovery of one of so many contents is interrupted.
+    /// The recovery of one content of this number is interrupted.
     interrupt_every: u64,
     counts: Counts,
     covered: RefCell<Covered>,
@@ -211,7 +211,7 @@ impl<L: Subject> Exhaustive<L> {
         })
     }
 
-    /// Interrupts the recovery of one of so many contents, not of each.
+    /// Interrupts the recovery of one content of `every`, not of each.
     pub fn interrupt_every(mut self, every: u64) -> Exhaustive<L> {
         self.interrupt_every = every;
         self

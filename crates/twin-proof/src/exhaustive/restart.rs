@@ -17,7 +17,7 @@ use twin_sim::faults::{FaultPlan, WriteLog};
 
 /// When restarts are.
 const START: Time = Time(10_000 * SECS);
-/// One of so many restarts ends with opening the volume once more.
+/// One restart of this number ends with opening the volume once more.
 const REOPEN_EVERY: u64 = 16;
 /// Bytes that are written after a restart.
 const WRITTEN: u64 = 5_000;
@@ -27,7 +27,7 @@ pub(super) enum Promised {
     /// A prefix of all requests, whole.
     Prefix(History),
     /// What an ordering promises, by its name.
-    Ordering(Promises, String),
+    Ordering(Box<Promises>, String),
 }
 
 impl Promised {
@@ -39,7 +39,8 @@ impl Promised {
         match L::MARKS_REPLIES {
             false => Promised::Prefix(history),
             true => {
-                Promised::Ordering(Promises::new(history, journal), L::ordering(scenario).into())
+                let promises = Box::new(Promises::new(history, journal));
+                Promised::Ordering(promises, L::ordering(scenario).into())
             }
         }
     }

@@ -110,6 +110,8 @@ pub(super) const ACTS: &[(&str, Act)] = &[
     ("no-xattr-b", RemoveXattr("b", "user.b")),
     ("chmod-b", Mode("b", 0o600)),
     ("times-d", Times("d")),
+    // More than a segment of a log takes.
+    ("write-h-long", Write("h", 50_000, 90_000)),
 ];
 
 /// What follows an operation.
