@@ -63,7 +63,7 @@ async fn read_one(
         next_missing: next_missing(core, inode, lbn),
         direct: core.geometry.direct as u64,
         transfer: transfer_bytes(core) / block,
-        whole: (size / block, size % block > 0),
+        whole: (size / block, !size.is_multiple_of(block)),
         memory: seen.memory,
     };
     let advice = policy.advise(view, &Around { core, inode });
