@@ -407,7 +407,7 @@ mod tests {
             &[RegistryEntry::new("small", "", 1), RegistryEntry::new("large", "", 2)],
         );
         assert_eq!(SIZES.default_entry().name, "large");
-        assert_eq!(*Choice::first(&SIZES), 2);
+        assert_eq!(Choice::first(&SIZES).maker, 2);
         assert_eq!(SIZES.names().next(), Some("small"));
     }
 
