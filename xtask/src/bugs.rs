@@ -110,16 +110,7 @@ fn look_for(program: &Path, bug: &Bug) -> (Option<f64>, String) {
 fn planted_tree(root: &Path) -> Result<PathBuf, String> {
     let tree = root.join("target/bugs/tree");
     let text = |error: std::io::Error| format!("{}: {error}", tree.display());
-    let _ = std::fs::remove_dir_all(&tree);
-    std::fs::create_dir_all(&tree).map_err(text)?;
-    let line = format!(
-        "git ls-files -z --cached --others --exclude-standard | tar --null -T - -c | tar x -C '{}'",
-        tree.display()
-    );
-    let status = Command::new("sh").args(["-c", &line]).current_dir(root).status();
-    if !status.map_err(text)?.success() {
-        return Err("the sources cannot be copied".into());
-    }
+    crate::tree::copy_to(root, &tree)?;
     for (file, old, new) in PATCHES {
         let path = tree.join(file);
         let was = std::fs::read_to_string(&path).map_err(|error| format!("{file}: {error}"))?;

@@ -10,6 +10,7 @@ mod e2e;
 mod nightly;
 mod processes;
 mod python;
+mod recipes;
 mod referee;
 mod rust;
 mod skeleton;

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::clock::Stopwatch;
 use crate::totals::Totals;
-use crate::{book, bugs, e2e, python, referee, soak, suite};
+use crate::{book, bugs, e2e, python, recipes, referee, soak, suite};
 
 /// One part of the night.
 pub(crate) struct Part {
@@ -76,6 +76,11 @@ pub(crate) const PARTS: &[Part] = &[
         name: "python",
         about: "the wheel for Python, installed into a fresh environment, with its tests, types and stubs",
         run: |root, words| no_more(words).and_then(|()| python::night(root)),
+    },
+    Part {
+        name: "recipes",
+        about: "the recipes of docs/recipes, typed literally into a copy of the sources",
+        run: |root, words| no_more(words).and_then(|()| recipes::run(root)),
     },
     Part {
         name: "book",

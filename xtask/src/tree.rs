@@ -176,6 +176,25 @@ fn packages_of(metadata: &str) -> Result<Vec<Package>, String> {
         .collect())
 }
 
+/// Makes `copy` a copy of the sources at `root`: what git knows, and what is new and not ignored.
+///
+/// # Errors
+/// If it cannot be written.
+pub(crate) fn copy_to(root: &Path, copy: &Path) -> Result<(), String> {
+    let text = |error: std::io::Error| format!("{}: {error}", copy.display());
+    let _ = std::fs::remove_dir_all(copy);
+    std::fs::create_dir_all(copy).map_err(text)?;
+    let line = format!(
+        "git ls-files -z --cached --others --exclude-standard | tar --null -T - -c | tar x -C '{}'",
+        copy.display()
+    );
+    let status = Command::new("sh").args(["-c", &line]).current_dir(root).status();
+    match status.map_err(text)?.success() {
+        true => Ok(()),
+        false => Err("the sources cannot be copied".into()),
+    }
+}
+
 #[cfg(test)]
 pub(crate) mod testing {
     use super::*;
