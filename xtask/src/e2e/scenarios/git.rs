@@ -32,7 +32,7 @@ fn run(bench: &Bench) -> Outcome {
     verify(bench, &clone, &head)?;
     git(&[&clone, "repack", "-adq"])?;
     // Loose objects, as daily work leaves them.
-    git(&[&clone, "checkout", "--quiet", "-b", "work"])?;
+    git(&[&clone, "checkout", "--quiet", "-B", "work"])?;
     for n in 0..bench.size(20, 200) {
         let line = format!(
             "echo {n} > file-{n}; git add file-{n}; \
