@@ -7,9 +7,7 @@
 
 use std::collections::BTreeSet;
 
-use twin_disk::Block;
 use twin_ffs::{Ffs, check};
-use twin_fs::{Ino, Op, Reply};
 use twin_model::Dump;
 use twin_model::generate::Generator;
 use twin_rt::{Rng, SECS, Time};
@@ -126,7 +124,7 @@ impl Restart<'_> {
             return Err(what);
         }
         let ordering = &self.scenario.ordering;
-        let mut read = |ino, off, len| read_file(&mut world, ino, off, len);
+        let mut read = |ino, off, len| world.read_file(ino, off, len);
         let judged = self.promises.judge(ordering, moment, &tree, &mut read)?;
         self.judged.names += judged.names;
         self.judged.blocks += judged.blocks;
@@ -210,17 +208,5 @@ impl Restart<'_> {
             }
         }
         Ok(())
-    }
-}
-
-fn read_file(
-    world: &mut AnyWorld<Ffs>,
-    ino: Ino,
-    off: u64,
-    len: u32,
-) -> Result<Vec<Block>, String> {
-    match world.ask(Op::Read { ino, off, len })? {
-        Ok(Reply::Data(pieces)) => Ok(pieces),
-        other => Err(format!("reading inode {ino}: {other:?}")),
     }
 }

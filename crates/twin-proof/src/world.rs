@@ -6,8 +6,8 @@ use std::pin::pin;
 use std::rc::Rc;
 use std::task::Poll;
 
-use twin_disk::{BlockDevice, Recorded};
-use twin_fs::{Op, Reply, Request, VolumeOf};
+use twin_disk::{Block, BlockDevice, Recorded};
+use twin_fs::{Ino, Op, Reply, Request, VolumeOf};
 use twin_lfs::Lfs;
 use twin_rt::{Driver, Nanos, Order, Rt, SECS, Time};
 
@@ -188,6 +188,14 @@ impl<L: Subject> AnyWorld<L> {
         let request = Request::root(self.next_id, op);
         let volume = self.volume().clone();
         self.wait(&what, async move { volume.execute(request).await })
+    }
+
+    /// The bytes of a file, as pieces.
+    pub(crate) fn read_file(&mut self, ino: Ino, off: u64, len: u32) -> Result<Vec<Block>, String> {
+        match self.ask(Op::Read { ino, off, len })? {
+            Ok(Reply::Data(pieces)) => Ok(pieces),
+            other => Err(format!("reading inode {ino}: {other:?}")),
+        }
     }
 
     /// The tree.

@@ -4,7 +4,7 @@
 //! the volume does not go on working. Restarts have one start time, so that a content has one tree.
 
 use twin_disk::Block;
-use twin_fs::{Data, Ino, Op, ROOT_INO, Reply};
+use twin_fs::{Data, Op, ROOT_INO, Reply};
 use twin_model::Dump;
 use twin_rt::{SECS, Time};
 
@@ -88,7 +88,7 @@ impl Promised {
                 }
             },
             Promised::Ordering(promises, ordering) => {
-                let mut read = |ino, off, len| read_file(world, ino, off, len);
+                let mut read = |ino, off, len| world.read_file(ino, off, len);
                 let moment = promises.moment(mark as usize);
                 promises.judge(ordering, moment, tree, &mut read).map(drop)
             }
@@ -164,7 +164,7 @@ fn write<L: Subject>(world: &mut AnyWorld<L>) -> Result<(), String> {
     let ino = entry.attr.ino;
     ok("writing", world.ask(Op::Write { ino, off: 0, data: Data::Synthetic(WRITTEN) })?)?;
     ok("fsync", world.ask(Op::Fsync { ino, data_only: false })?)?;
-    let read = read_file(world, ino, 0, 2 * WRITTEN as u32)?;
+    let read = world.read_file(ino, 0, 2 * WRITTEN as u32)?;
     let len: u64 = read.iter().map(|block| block.len() as u64).sum();
     if len != WRITTEN || read.iter().any(|block| matches!(block, Block::Zero(_))) {
         return Err(format!("{len} bytes are read of {WRITTEN}: {read:?}"));
@@ -175,16 +175,4 @@ fn write<L: Subject>(world: &mut AnyWorld<L>) -> Result<(), String> {
     world.ask(Op::Release { ino })?.map_err(|error| error.to_string())?;
     world.ask(Op::Forget { ino, count: 1 })?.map_err(|error| error.to_string())?;
     Ok(())
-}
-
-fn read_file<L: Subject>(
-    world: &mut AnyWorld<L>,
-    ino: Ino,
-    off: u64,
-    len: u32,
-) -> Result<Vec<Block>, String> {
-    match world.ask(Op::Read { ino, off, len })? {
-        Ok(Reply::Data(pieces)) => Ok(pieces),
-        other => Err(format!("reading inode {ino}: {other:?}")),
-    }
 }
