@@ -42,8 +42,17 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-real", &["twin-mount", "twin-bench"]),
     (
         "twinfs",
-        &["twin-real", "twin-cli", "twin-experiment", "twin-advise", "twin-arena", "twin-lessons"],
+        &[
+            "twin-real",
+            "twin-cli",
+            "twin-experiment",
+            "twin-advise",
+            "twin-arena",
+            "twin-lessons",
+            "twinfs-crashlab",
+        ],
     ),
+    ("twinfs-crashlab", &[]),
     ("twin-fuzz", &["twin-lab", "twin-model", "twin-gather"]),
     ("twin-py", &["twin-lab"]),
     ("xtask", &[]),

@@ -13,7 +13,7 @@ use crate::tree::{HARNESS, Project, SourceFile};
 /// The rooms with their crates, the highest first.
 const ROOMS: &[(&str, &[&str])] = &[
     ("tests", &["twin-fuzz", "twin-proof", "twin-model"]),
-    ("program", &["twinfs", "twin-wasm"]),
+    ("program", &["twinfs", "twin-wasm", "twinfs-crashlab"]),
     ("mounts", &["twin-real", "twin-mount"]),
     (
         "studies",
