@@ -7,7 +7,7 @@
 //!
 //! The first argument is the kind of run; each further one is a scenario (`key=value` pairs) or a
 //! range of seeds, for each of which a scenario is drawn, with fields to set behind it
-//! (`1..500,ops=2000`).
+//! (`1..500,ops=2000`). With `--first` before them the first failure ends it, as it was found: not shrunk.
 
 use twin_ffs::Ffs;
 use twin_lfs::Lfs;
@@ -108,11 +108,19 @@ fn main() -> Result<(), String> {
         let names: Vec<&str> = KINDS.iter().map(|(name, ..)| *name).collect();
         return Err(format!("the kinds of runs: {}", names.join(", ")));
     };
-    let mut failed = 0;
+    let (mut failed, mut first) = (0, false);
     for arg in args {
+        if arg == "--first" {
+            first = true;
+            continue;
+        }
         for scenario in scenarios(&arg, draw)? {
             match twin_proof::guarded(kind, &scenario, run) {
                 Ok(words) => println!("seed {}: {words}", scenario.seed),
+                Err(failure) if first => {
+                    println!("seed {} FAILED: {failure}", scenario.seed);
+                    return Err("a run failed".into());
+                }
                 Err(failure) => {
                     failed += 1;
                     let failure = twin_proof::shrunk(failure, run);
