@@ -5,9 +5,11 @@
 
 mod book;
 mod bugs;
+mod cargo;
 mod clock;
 mod e2e;
 mod nightly;
+mod package;
 mod processes;
 mod python;
 mod recipes;
@@ -36,6 +38,7 @@ usage: cargo xtask COMMAND
   e2e --list                list the scenarios
   wheel                     build the package for Python: target/wheels/*.whl
   book                      build the book on one page: target/book/twinfs.html
+  package [--static]        build the package for Debian, or programs that need no library: target/package
   skeleton NAME             write crates/NAME, a file system with holes for a course: docs/recipes/build-your-own.md
   nightly [PART [ARGUMENTS]]
                             what is too long for every change, or measures time: all or one part
@@ -59,6 +62,7 @@ enum Task {
     List,
     Wheel,
     Book,
+    Package { without_libraries: bool },
     Skeleton(String),
     Nightly(nightly::Options),
 }
@@ -117,6 +121,12 @@ fn perform(task: Task) -> Result<Option<Totals>, String> {
             println!("{}", book::page(&root)?.display());
             Ok(None)
         }
+        Task::Package { without_libraries } => {
+            let build =
+                if without_libraries { package::without_libraries } else { package::debian };
+            println!("{}", build(&root)?.display());
+            Ok(None)
+        }
         Task::Skeleton(name) => {
             println!("{}", skeleton::write(&root, &name)?);
             Ok(None)
@@ -139,6 +149,8 @@ fn parse(words: &[String]) -> Result<Task, String> {
         ("rooms", []) => Ok(Task::Rooms),
         ("wheel", []) => Ok(Task::Wheel),
         ("book", []) => Ok(Task::Book),
+        ("package", []) => Ok(Task::Package { without_libraries: false }),
+        ("package", [word]) if word == "--static" => Ok(Task::Package { without_libraries: true }),
         ("skeleton", [name]) => Ok(Task::Skeleton(name.clone())),
         ("e2e", [list]) if list == "--list" => Ok(Task::List),
         ("e2e", words) => e2e::parse(words, false).map(Task::EndToEnd),

@@ -14,6 +14,7 @@ use std::time::Duration;
 
 use rustix::process::Pid;
 
+pub(crate) use crate::cargo::cargo;
 use crate::clock::Stopwatch;
 use crate::totals::Totals;
 use crate::{e2e, processes, tidy, tree};
@@ -189,13 +190,6 @@ pub(crate) fn golden(root: &Path, accept: bool) -> Result<Totals, String> {
         command.env("TWINFS_BLESS", "1");
     }
     counted(&mut command, LIMIT, |line| println!("{line}"))
-}
-
-/// A command of cargo on the project.
-pub(crate) fn cargo(root: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    command.args(arguments).current_dir(root);
-    command
 }
 
 /// Runs a command; the test passes if its exit status is success.

@@ -115,7 +115,7 @@ fn main() -> ExitCode {
     };
     let done = match &args.paths[..] {
         [dir] if args.has("--unmount") => unmount(dir).map_err(|e| e.to_string()),
-        [source, dir] if args.has("--foreground") => run(&args, source, dir, Ready::nobody()),
+        [source, dir] if args.has("--foreground") => run(&args, source, dir, Ready::foreground()),
         [source, dir] => {
             in_background(|ready| i32::from(run(&args, source, dir, ready).is_err())).map(drop)
         }

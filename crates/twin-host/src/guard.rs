@@ -5,12 +5,15 @@
 //! or a device that does not answer), the guard reports it and ends the process. The kernel then
 //! ends every call on the mount with an error. Data that was acknowledged by fsync is on the
 //! device, and the next mount recovers the volume.
+//!
+//! A supervisor that waits for signs of life gets them from here, and only while the core looks for events.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::Duration;
 
+use crate::supervisor::Supervisor;
 use crate::words::{Grade, Words};
 
 /// The longest that the core may compute without looking for events.
@@ -45,25 +48,61 @@ impl Pulse {
 }
 
 /// Guards the core's thread until it is dropped.
-pub struct Guard(Arc<Pulse>);
+pub struct Guard {
+    pulse: Arc<Pulse>,
+    supervisor: Option<Arc<Supervisor>>,
+}
 
 impl Guard {
     pub(crate) fn start(pulse: Arc<Pulse>, words: &Words) -> std::io::Result<Guard> {
         let (say, watched) = (words.from_elsewhere(), Arc::clone(&pulse));
-        let work = move || watch(&watched, &say, BUSY, CLOSING, || std::process::exit(GAVE_UP));
+        // A daemon in the background is not what a supervisor of its parent waits for.
+        let supervisor = words.is_foreground().then(Supervisor::of_environment).flatten();
+        let supervisor = supervisor.map(Arc::new);
+        let mut signs = SignsOfLife::to(supervisor.clone());
+        let work = move || {
+            let give_up = || std::process::exit(GAVE_UP);
+            watch(&watched, &say, BUSY, CLOSING, &mut signs, give_up);
+        };
         thread::Builder::new().name("guard".into()).spawn(work)?;
-        Ok(Guard(pulse))
+        Ok(Guard { pulse, supervisor })
     }
 
     /// Reports that the volume is being closed from now on.
     pub fn closing(&self) {
-        self.0.closing.store(true, Ordering::Relaxed);
+        self.pulse.closing.store(true, Ordering::Relaxed);
+        if let Some(supervisor) = &self.supervisor {
+            supervisor.stopping();
+        }
+    }
+}
+
+/// What a supervisor hears while the core is alive.
+struct SignsOfLife {
+    supervisor: Option<Arc<Supervisor>>,
+    since: Duration,
+}
+
+impl SignsOfLife {
+    fn to(supervisor: Option<Arc<Supervisor>>) -> SignsOfLife {
+        SignsOfLife { supervisor, since: Duration::MAX }
+    }
+
+    /// The core was alive at this observation, `look` after the one before.
+    fn seen(&mut self, look: Duration) {
+        let Some(supervisor) = &self.supervisor else { return };
+        let Some(interval) = supervisor.interval() else { return };
+        self.since = self.since.saturating_add(look);
+        if self.since >= interval {
+            supervisor.alive();
+            self.since = Duration::ZERO;
+        }
     }
 }
 
 impl Drop for Guard {
     fn drop(&mut self) {
-        self.0.over.store(true, Ordering::Relaxed);
+        self.pulse.over.store(true, Ordering::Relaxed);
     }
 }
 
@@ -73,6 +112,7 @@ fn watch(
     say: &dyn Fn(Grade, &str),
     busy: Duration,
     closing: Duration,
+    signs: &mut SignsOfLife,
     give_up: impl Fn(),
 ) {
     let look = LOOK.min(busy / 4);
@@ -86,6 +126,7 @@ fn watch(
         same += look;
         if now != beats || pulse.asleep.load(Ordering::Relaxed) {
             (beats, same) = (now, Duration::ZERO);
+            signs.seen(look);
         }
         if pulse.closing.load(Ordering::Relaxed) {
             closes += look;
@@ -116,7 +157,9 @@ mod tests {
     fn watched(pulse: &Pulse) -> Vec<String> {
         let said = RefCell::new(Vec::new());
         let say = |_: Grade, text: &str| said.borrow_mut().push(text.to_string());
-        watch(pulse, &say, SHORT, SHORT, || said.borrow_mut().push("gave up".into()));
+        let mut signs = SignsOfLife::to(None);
+        let give_up = || said.borrow_mut().push("gave up".into());
+        watch(pulse, &say, SHORT, SHORT, &mut signs, give_up);
         said.into_inner()
     }
 

@@ -61,6 +61,7 @@ pub mod serving;
 mod signals;
 mod slab;
 mod stopwatch;
+mod supervisor;
 mod wait;
 mod within;
 mod words;

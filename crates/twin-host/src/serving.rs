@@ -49,7 +49,7 @@ pub fn run_serving(
     take_limits(memory)?;
     if foreground {
         take_signals(foreground);
-        return serve(Ready::nobody(), &Rc::new(Words::to_terminal(about)));
+        return serve(Ready::foreground(), &Rc::new(Words::to_terminal(about)));
     }
     let words = Rc::new(Words::to_log(about));
     in_background(|ready| {

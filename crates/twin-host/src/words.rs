@@ -1,5 +1,6 @@
-//! The destination of a daemon's messages: standard error in the foreground, the system's log
-//! (syslog, or the journal, which listens at the same socket) in the background.
+//! The destination of a daemon's messages: standard error in the foreground, the system's log in the background.
+//! Where systemd's journal is the log, or standard error leads there, it gets the message with its fields:
+//! `journalctl TWINFS_VOLUME=/srv/disk.img -p err`.
 //!
 //! Contract: each line names the volume. The same line is sent only once, and at most [`MOST`]
 //! different ones are sent. Sending never waits, because the log may be stored on this very volume.
@@ -13,6 +14,8 @@ use std::path::{Path, PathBuf};
 
 /// The socket of the system's log.
 const LOG_SOCKET: &str = "/dev/log";
+/// The socket at which the journal takes messages with fields.
+const JOURNAL_SOCKET: &str = "/run/systemd/journal/socket";
 /// The most lines of one daemon: a failing disk may fail at every byte.
 const MOST: usize = 200;
 /// Syslog's number for daemons.
@@ -29,29 +32,52 @@ pub enum Grade {
     Notice = 5,
 }
 
+/// Where messages go.
+#[derive(Clone)]
+enum Log {
+    Terminal,
+    /// The socket of syslog.
+    Syslog(PathBuf),
+    /// The socket of the journal.
+    Journal(PathBuf),
+}
+
 /// The messages of one daemon.
 pub struct Words {
     about: String,
-    /// The socket of the log; `None` for standard error.
-    log: Option<PathBuf>,
+    log: Log,
+    foreground: bool,
     said: RefCell<BTreeSet<String>>,
     more: Cell<bool>,
 }
 
 impl Words {
-    /// Messages about a volume, to standard error.
+    /// Messages about a volume of a daemon in the foreground.
     pub fn to_terminal(about: &str) -> Words {
-        Words { about: about.into(), log: None, said: RefCell::default(), more: Cell::new(false) }
+        let log = match leads_to_journal() {
+            true => Log::Journal(JOURNAL_SOCKET.into()),
+            false => Log::Terminal,
+        };
+        Words::to(about, log, true)
     }
 
     /// Messages about a volume, to the system's log.
     pub fn to_log(about: &str) -> Words {
-        Words { log: Some(LOG_SOCKET.into()), ..Words::to_terminal(about) }
+        let log = match Path::new(JOURNAL_SOCKET).exists() {
+            true => Log::Journal(JOURNAL_SOCKET.into()),
+            false => Log::Syslog(LOG_SOCKET.into()),
+        };
+        Words::to(about, log, false)
     }
 
-    /// True if the messages go to standard error.
+    fn to(about: &str, log: Log, foreground: bool) -> Words {
+        let (said, more) = (RefCell::default(), Cell::new(false));
+        Words { about: about.into(), log, foreground, said, more }
+    }
+
+    /// True if the daemon runs in the foreground.
     pub fn is_foreground(&self) -> bool {
-        self.log.is_none()
+        self.foreground
     }
 
     /// Sends a message, unless it was sent before.
@@ -69,28 +95,59 @@ impl Words {
     }
 
     fn send(&self, grade: Grade, text: &str) {
-        send(self.log.as_deref(), grade, &self.about, text);
+        send(&self.log, grade, &self.about, text);
     }
 
     /// A function for another thread that sends every message, even a repeated one.
     pub fn from_elsewhere(&self) -> impl Fn(Grade, &str) + Send + 'static {
         let (log, about) = (self.log.clone(), self.about.clone());
-        move |grade, text| send(log.as_deref(), grade, &about, text)
+        move |grade, text| send(&log, grade, &about, text)
     }
 }
 
-fn send(log: Option<&Path>, grade: Grade, about: &str, text: &str) {
-    let Some(log) = log else {
-        let _ = writeln!(std::io::stderr(), "twinfs: {about}: {text}");
-        return;
+fn send(log: &Log, grade: Grade, about: &str, text: &str) {
+    let (place, message) = match log {
+        Log::Terminal => {
+            let _ = writeln!(std::io::stderr(), "twinfs: {about}: {text}");
+            return;
+        }
+        Log::Syslog(place) => {
+            let (level, pid) = (FACILITY | grade as u8, std::process::id());
+            (place, format!("<{level}>twinfs[{pid}]: {about}: {text}").into_bytes())
+        }
+        Log::Journal(place) => (place, with_fields(grade, about, text)),
     };
-    let line =
-        format!("<{}>twinfs[{}]: {about}: {text}", FACILITY | grade as u8, std::process::id());
     if let Ok(socket) = UnixDatagram::unbound()
         && socket.set_nonblocking(true).is_ok()
     {
-        let _ = socket.send_to(line.as_bytes(), log);
+        let _ = socket.send_to(&message, place);
     }
+}
+
+/// A message in the journal's own form: each field with its length, so that a name or a text may have line breaks.
+fn with_fields(grade: Grade, about: &str, text: &str) -> Vec<u8> {
+    let fields = [
+        ("MESSAGE", format!("{about}: {text}")),
+        ("PRIORITY", (grade as u8).to_string()),
+        ("SYSLOG_IDENTIFIER", "twinfs".into()),
+        ("TWINFS_VOLUME", about.into()),
+    ];
+    let mut message = Vec::new();
+    for (name, value) in fields {
+        message.extend_from_slice(name.as_bytes());
+        message.push(b'\n');
+        message.extend_from_slice(&(value.len() as u64).to_le_bytes());
+        message.extend_from_slice(value.as_bytes());
+        message.push(b'\n');
+    }
+    message
+}
+
+/// Whether standard error is a stream to the journal: systemd.exec(5) has its device and inode in `JOURNAL_STREAM`.
+fn leads_to_journal() -> bool {
+    let Ok(stream) = std::env::var("JOURNAL_STREAM") else { return false };
+    let here = rustix::fs::fstat(std::io::stderr());
+    here.is_ok_and(|here| stream == format!("{}:{}", here.st_dev, here.st_ino))
 }
 
 #[cfg(test)]
@@ -104,7 +161,7 @@ mod tests {
         let place = dir.join("log");
         let log = UnixDatagram::bind(&place).unwrap();
         log.set_nonblocking(true).unwrap();
-        let words = Words { log: Some(place.clone()), ..Words::to_log("/images/disk.img") };
+        let words = Words::to("/images/disk.img", Log::Syslog(place), false);
         words.say(Grade::Error, "the disk is full");
         words.say(Grade::Error, "the disk is full");
         words.from_elsewhere()(Grade::Notice, "it is over");
@@ -122,8 +179,18 @@ mod tests {
     }
 
     #[test]
+    fn the_journal_gets_fields_with_their_lengths() {
+        let message = with_fields(Grade::Error, "/a\nb.img", "is full");
+        let begins =
+            b"MESSAGE\n\x11\0\0\0\0\0\0\0/a\nb.img: is full\nPRIORITY\n\x01\0\0\0\0\0\0\x003\n";
+        assert!(message.starts_with(begins), "{:?}", String::from_utf8_lossy(&message));
+        let ends = b"TWINFS_VOLUME\n\x08\0\0\0\0\0\0\0/a\nb.img\n";
+        assert!(message.ends_with(ends), "{:?}", String::from_utf8_lossy(&message));
+    }
+
+    #[test]
     fn a_daemon_that_has_too_much_to_say_stops() {
-        let words = Words { log: Some("/nonexistent".into()), ..Words::to_log("v") };
+        let words = Words::to("v", Log::Syslog("/nonexistent".into()), false);
         (0..2 * MOST).for_each(|n| words.say(Grade::Error, &n.to_string()));
         assert_eq!(words.said.borrow().len(), MOST);
         assert!(words.more.get());

@@ -8,16 +8,10 @@ use std::process::Command;
 
 use super::Stop;
 use super::bench::Bench;
+pub(crate) use crate::cargo::target_dir;
 
 /// A C library of 1,200 source files, in a crate: name, version, folder inside.
 const C_PROJECT: (&str, &str, &str) = ("openssl-src", "300.6.1+3.6.3", "openssl");
-
-/// Cargo's target directory: two levels above this program.
-pub(crate) fn target_dir(root: &Path) -> PathBuf {
-    let own = std::env::current_exe().ok();
-    let target = own.as_deref().and_then(Path::parent).and_then(Path::parent);
-    target.map_or_else(|| root.join("target"), Path::to_path_buf)
-}
 
 /// Copies the program to a place where every user may run it and no build replaces it.
 pub(crate) fn place_program(program: &Path, dir: &Path) -> Result<PathBuf, String> {

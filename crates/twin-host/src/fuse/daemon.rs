@@ -8,17 +8,29 @@ use std::os::fd::OwnedFd;
 
 use rustix::pipe::{PipeFlags, pipe_with};
 
+use crate::supervisor::Supervisor;
+
 /// The first byte of the child's message: mounted, or failed with a text.
 const MOUNTED: u8 = b'+';
 const FAILED: u8 = b'-';
 
-/// Reports to the parent how the start went. Dropping it without a report means failure.
-pub struct Ready(Option<File>);
+/// Reports to the parent, or to the supervisor of a process in the foreground, how the start went. Dropping it without
+/// a report means failure.
+pub struct Ready(Waiting);
+
+/// Who waits for the start.
+enum Waiting {
+    /// The parent, at the other end of a pipe.
+    Parent(File),
+    /// A supervisor, which sees by itself if the process ends.
+    Supervisor(Supervisor),
+    Nobody,
+}
 
 impl Ready {
-    /// For a process in the foreground, where no parent waits.
-    pub fn nobody() -> Ready {
-        Ready(None)
+    /// For a process in the foreground, where no parent waits, but perhaps a supervisor does.
+    pub fn foreground() -> Ready {
+        Ready(Supervisor::of_environment().map_or(Waiting::Nobody, Waiting::Supervisor))
     }
 
     /// Reports success, so that the parent returns. From then on the child has no terminal.
@@ -34,8 +46,15 @@ impl Ready {
     ///
     /// # Errors
     /// If `/dev/null` cannot be opened.
-    pub fn mounted_saying(mut self, note: &str) -> io::Result<()> {
-        let Some(mut pipe) = self.0.take() else { return Ok(()) };
+    pub fn mounted_saying(self, note: &str) -> io::Result<()> {
+        let mut pipe = match self.0 {
+            Waiting::Parent(pipe) => pipe,
+            Waiting::Supervisor(supervisor) => {
+                supervisor.ready(if note.is_empty() { "mounted" } else { note });
+                return Ok(());
+            }
+            Waiting::Nobody => return Ok(()),
+        };
         let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
         rustix::stdio::dup2_stdin(&null)?;
         rustix::stdio::dup2_stdout(&null)?;
@@ -44,8 +63,8 @@ impl Ready {
     }
 
     /// Reports a failure: the parent returns this text as its error.
-    pub fn failed(mut self, why: &str) {
-        if let Some(mut pipe) = self.0.take() {
+    pub fn failed(self, why: &str) {
+        if let Waiting::Parent(mut pipe) = self.0 {
             let _ = pipe.write_all(&[FAILED]).and_then(|()| pipe.write_all(why.as_bytes()));
         }
     }
@@ -93,7 +112,7 @@ fn run_child(child: impl FnOnce(Ready) -> i32, pipe: OwnedFd) -> i32 {
     // In its own session, the daemon gets no hang-up of a terminal and no job control of a shell.
     let _ = rustix::process::setsid();
     let _ = rustix::process::chdir("/");
-    child(Ready(Some(File::from(pipe))))
+    child(Ready(Waiting::Parent(File::from(pipe))))
 }
 
 /// The note of a child that has started.

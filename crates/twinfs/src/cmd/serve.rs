@@ -30,7 +30,7 @@ pub(crate) fn run(args: Serve) -> Outcome {
     if args.foreground {
         take_signals(true);
         let words = Rc::new(Words::to_terminal(&about));
-        serve_volumes(&request, Ready::nobody(), &words, |line| say(line))?;
+        serve_volumes(&request, Ready::foreground(), &words, |line| say(line))?;
         return Ok(ExitCode::SUCCESS);
     }
     let words = Rc::new(Words::to_log(&about));

@@ -28,6 +28,7 @@ mod nfs_mount;
 mod nfs_peers;
 mod observers;
 mod old;
+mod package;
 mod pjdfstest;
 mod places;
 mod replacement;
@@ -65,6 +66,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     kernel::SCENARIO,
     events::SCENARIO,
     user::SCENARIO,
+    package::SCENARIO,
     kill9::SCENARIO,
     flush::SCENARIO,
     rewrite::SCENARIO,
