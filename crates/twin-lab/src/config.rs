@@ -7,6 +7,7 @@
 //! component of the machine becomes that component's entry in its registry when it is parsed.
 
 mod front;
+mod prices;
 
 use std::sync::Arc;
 
@@ -60,6 +61,8 @@ pub struct Config {
     pub skews: Option<(u32, u32)>,
     /// Times of a flat SSD, instead of its own.
     pub ssd: Option<model::FlatTimes>,
+    /// The price list of a bucket, instead of the one of its model's date.
+    pub prices: Option<model::Prices>,
     /// Costs of the processor, instead of its own.
     pub costs: Costs,
     /// Bytes of the volume; `None` for the whole disk.
@@ -100,6 +103,7 @@ enum Needs {
     Bus,
     Mechanical,
     Flat,
+    Bucket,
 }
 
 impl Needs {
@@ -117,6 +121,7 @@ impl Needs {
             }
             Needs::Mechanical => disk(model::Kind::Mechanical, "mechanical", "disk=disk-7200"),
             Needs::Flat => disk(model::Kind::Flat, "flat", "disk=ssd-sata"),
+            Needs::Bucket => disk(model::Kind::Bucket, "bucket", "disk=s3-standard"),
         }
     }
 }
@@ -254,6 +259,20 @@ const KEYS: &[(Needs, Key<Config>)] = &[
                 Ok(())
             },
             |c| c.ssd.map_or(OWN.into(), |ssd| flat_text(&ssd)),
+        ),
+    ),
+    (
+        Needs::Bucket,
+        Key::own(
+            "prices",
+            "what a bucket charges, in dollars: for 1,000 requests that store and 1,000 that read, for a \
+             gigabyte a month, brought in, and read: 0.005/0.0004/0.023/0/0, or own",
+            "put/get/month/in/out",
+            |c, text| {
+                c.prices = if text == OWN { None } else { Some(prices::parse(text)?) };
+                Ok(())
+            },
+            |c| c.prices.map_or(OWN.into(), |list| prices::text(&list)),
         ),
     ),
     (
@@ -552,6 +571,7 @@ impl Config {
             drive_read_ahead: None,
             report_early: None,
             ssd: None,
+            prices: None,
             costs: Costs::default(),
             size: Some(4 << 30),
             size_asked: false,
@@ -647,6 +667,11 @@ impl Config {
     /// True if its disk is the one of its machine file.
     pub(crate) fn is_on_measured_disk(&self) -> bool {
         is_measured(&self.disk)
+    }
+
+    /// True if the disk is a bucket, which charges for requests.
+    pub fn is_billed(&self) -> bool {
+        self.disk.kind == model::Kind::Bucket
     }
 
     /// True if the disk wears, and the model counts that.

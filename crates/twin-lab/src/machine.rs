@@ -59,6 +59,7 @@ pub(crate) fn disk(rt: &Rt, run: &Run) -> Result<Builder, SimulateError> {
         write_cache: config.report_early,
         skews: config.skews,
         flat: config.ssd,
+        prices: config.prices,
         seed: run.seed,
         measured: config.machine.as_ref().map(|machine| machine.device()),
     };

@@ -21,7 +21,7 @@ use twin_trace::{Ending, Source, Verb};
 use crate::config::{Config, Front};
 use crate::error::{SimulateError, check_policies, model_error};
 use crate::figures::{
-    BusFigures, DeadlineFigures, DiskFigures, Figures, Latency, Lateness, LogFigures,
+    BillFigures, BusFigures, DeadlineFigures, DiskFigures, Figures, Latency, Lateness, LogFigures,
     NetworkFigures, SpaceFigures, VerbFigures, WearFigures,
 };
 use crate::history::{History, Sampler};
@@ -499,5 +499,6 @@ pub(crate) fn disk_figures(
         waiting_s: seconds(stats.parts.queue_ns),
         time_s: stats.parts.named().iter().map(|&(name, ns)| (name, seconds(ns))).collect(),
         wear: wear.map(|(now, before)| WearFigures::since(&now, &before, stats.writes.bytes)),
+        bill: disk.bucket().map(|bucket| BillFigures::of(&stats, &bucket)),
     }
 }

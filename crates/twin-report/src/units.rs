@@ -52,6 +52,15 @@ pub fn figure(x: f64) -> String {
     }
 }
 
+/// Dollars: cents of sums, and two digits that count of what is less than a cent.
+pub fn dollars(usd: f64) -> String {
+    if usd >= 0.01 || usd <= 0.0 {
+        return format!("${usd:.2}");
+    }
+    let digits = (1.0 - usd.log10().floor()).min(12.0) as usize;
+    format!("${usd:.digits$}")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,5 +77,11 @@ mod tests {
     fn figures_have_the_digits_that_matter() {
         let texts = [0.0, 0.05, 0.053, 0.64, 12.0, 12.34, 456.7].map(figure);
         assert_eq!(texts, ["0.00", "0.05", "0.053", "0.64", "12", "12.3", "457"]);
+    }
+
+    #[test]
+    fn small_sums_keep_two_digits_that_count() {
+        let sums = [0.0, 0.000_016, 0.0031, 0.052, 12.345].map(dollars);
+        assert_eq!(sums, ["$0.00", "$0.000016", "$0.0031", "$0.05", "$12.35"]);
     }
 }

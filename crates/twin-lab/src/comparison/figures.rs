@@ -1,10 +1,15 @@
 //! Figures as tables: a summary with a row for each run, and all figures with a column for each run.
 
-use crate::figures::{BusFigures, Figures, Latency, NetworkFigures, WAITING, WearFigures};
+use crate::figures::{
+    BillFigures, BusFigures, Figures, Latency, NetworkFigures, WAITING, WearFigures,
+};
 use crate::verdict::{MEASURES, MeasureEntry, by_place, text_of};
 use twin_report::table::Cell;
-use twin_report::units::{duration, mib};
+use twin_report::units::{dollars, duration, mib};
 use twin_report::{Table, cells};
+
+/// Seconds of a month, as prices have it.
+const MONTH_S: f64 = 730.0 * 3600.0;
 
 /// Number of failed operations, and of all operations.
 fn failures(figures: &Figures) -> String {
@@ -171,6 +176,32 @@ fn wear(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
     row("  blocks erased", &|f| cell(f, |wear| wear.erased_blocks.to_string()));
 }
 
+/// The rows that only some kinds of disks have.
+fn of_some_disks(all: &[&Figures], row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
+    if all.iter().any(|f| f.disk_use.wear.is_some()) {
+        wear(row);
+    }
+    if all.iter().any(|f| f.disk_use.bill.is_some()) {
+        bill(row);
+    }
+}
+
+/// The rows of the bills of buckets.
+fn bill(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
+    let cell = |f: &Figures, of: &dyn Fn(&BillFigures) -> String| {
+        f.disk_use.bill.as_ref().map_or("no bucket".into(), of)
+    };
+    row("PUT, GET, DELETE", &|f| {
+        cell(f, &|bill| format!("{}, {}, {}", bill.puts, bill.gets, bill.deletes))
+    });
+    row("  price of the work", &|f| cell(f, &|bill| dollars(bill.work_usd())));
+    row("  stored at the end", &|f| cell(f, &|bill| mib(bill.stored_bytes)));
+    row("    price of a month", &|f| cell(f, &|bill| dollars(bill.storage_usd_month)));
+    row("  this work all month", &|f| {
+        cell(f, &|bill| dollars(bill.work_usd() * MONTH_S / f.finish_s.max(1e-9)))
+    });
+}
+
 fn disk(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
     row("disk has requests", &|f| disk_share(f, f.disk_use.busy_s));
     row("  in service", &|f| disk_share(f, f.disk_use.service_s));
@@ -251,9 +282,7 @@ pub(super) fn table(all: &[&Figures]) -> Table {
         });
     }
     row("wait of a disk request", &|f| duration(wait_us(f)));
-    if all.iter().any(|f| f.disk_use.wear.is_some()) {
-        wear(&mut row);
-    }
+    of_some_disks(all, &mut row);
     row("processor", &|f| format!("{:.2} s", f.cpu_s));
     table
 }

@@ -11,7 +11,7 @@ use super::why::{self, Pair};
 use crate::config::Config;
 use crate::figures::{Figures, Spread};
 use crate::trust::Trust;
-use twin_report::units::{duration, mib};
+use twin_report::units::{dollars, duration, mib};
 
 /// What runs are judged by: smaller is better.
 pub struct Measure {
@@ -32,6 +32,7 @@ enum What {
     TotalTime,
     Latency,
     Bytes,
+    Money,
 }
 
 /// What runs with several seeds measured; `None` if there was one.
@@ -73,12 +74,13 @@ impl Measure {
             What::TotalTime => "s",
             What::Latency => "us",
             What::Bytes => "bytes",
+            What::Money => "USD",
         }
     }
 
     /// True if it is a time, which simulations have with an error.
     pub(super) fn is_time(&self) -> bool {
-        self.what != What::Bytes
+        matches!(self.what, What::TotalTime | What::Latency)
     }
 
     /// The factor below which its figures are too close to call: counts are not times and have no
@@ -103,8 +105,16 @@ impl Measure {
 /// # Errors
 /// If none of them can: what they need, in words.
 pub fn measurable(measure: &MeasureEntry, configs: &[Config]) -> Result<(), String> {
-    match measure.name == WEAR && !configs.is_empty() && !configs.iter().any(Config::wears) {
-        true => Err(format!("--by {WEAR}: no configuration has a figure: it {}", measure.needs)),
+    let has: fn(&Config) -> bool = match measure.name {
+        WEAR => Config::wears,
+        BILL => Config::is_billed,
+        _ => |_| true,
+    };
+    match !configs.is_empty() && !configs.iter().any(has) {
+        true => Err(format!(
+            "--by {}: no configuration has a figure: it {}",
+            measure.name, measure.needs
+        )),
         false => Ok(()),
     }
 }
@@ -126,6 +136,8 @@ pub(super) const FINISH: &str = "finish";
 const WAITING: &str = "waiting";
 /// The measure that only some disks have.
 pub(super) const WEAR: &str = "wear";
+/// The measure that only buckets have.
+pub(super) const BILL: &str = "bill";
 
 /// All measures.
 pub static MEASURES: Registry<Measure> = Registry::new(
@@ -208,6 +220,18 @@ pub static MEASURES: Registry<Measure> = Registry::new(
                 needs: "needs a disk with a translation layer, whose wear is counted: \
                         disk=ssd-tlc or disk=ssd-mqsim",
                 why: why::more_worn,
+            },
+        ),
+        RegistryEntry::new(
+            BILL,
+            "dollars that a bucket charges for the requests of the work and the bytes that they move",
+            Measure {
+                of: |figures| figures.disk_use.bill.map(|bill| bill.work_usd()),
+                text: dollars,
+                title: "price of the work",
+                what: What::Money,
+                needs: "needs a bucket: disk=s3-standard or disk=s3-express",
+                why: why::dearer,
             },
         ),
     ],

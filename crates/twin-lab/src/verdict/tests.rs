@@ -1,8 +1,10 @@
 //! Verdicts on figures that are given, and on runs.
 
-use super::measure::WEAR;
+use super::measure::{BILL, WEAR};
 use super::*;
-use crate::figures::{DiskFigures, Latency, LogFigures, Spread, VerbFigures, WearFigures};
+use crate::figures::{
+    BillFigures, DiskFigures, Latency, LogFigures, Spread, VerbFigures, WearFigures,
+};
 use crate::trust::{FIDELITY, Trust};
 
 fn run(config: &str, finish_s: f64) -> Figures {
@@ -153,6 +155,21 @@ fn wear_is_judged_where_disks_wear_and_refused_where_none_does() {
     let refused = measurable(measure, &configs("lfs:disk=ssd-sata")).unwrap_err();
     assert!(refused.contains("disk=ssd-tlc"), "{refused}");
     assert_eq!(measurable(MEASURES.default_entry(), &configs("lfs")), Ok(()));
+}
+
+#[test]
+fn the_bill_is_judged_where_a_bucket_charges_and_says_for_what() {
+    let of = |config: &str, puts, requests_usd| {
+        let bill = Some(BillFigures { puts, gets: 30, requests_usd, ..BillFigures::default() });
+        let disk_use = DiskFigures { bill, ..DiskFigures::default() };
+        Figures { disk_use, ..run(config, 1.0) }
+    };
+    let (ranks, text) = judge(vec![of("a", 900, 0.0045), of("b", 300, 0.0015)], BILL);
+    assert_eq!(ranks, [Some(2), Some(1)]);
+    let why = "Why: with a the work costs $0.0030 more: 600 more objects stored.";
+    assert!(text.as_ref().unwrap().contains(why), "{text:?}");
+    let refused = measurable(MEASURES.get(BILL).unwrap(), &[Config::parse("lfs").unwrap()]);
+    assert!(refused.unwrap_err().contains("disk=s3-standard"));
 }
 
 #[test]

@@ -5,11 +5,13 @@
 //! once. The disk's requests are given by their number and their mean time, never as a sum of times that
 //! overlap.
 
+use std::cmp::Ordering;
+
 use twin_trace::Verb;
 
 use crate::config::Config;
 use crate::figures::{DiskFigures, Figures, VerbFigures, WAITING as QUEUE};
-use twin_report::units::{count, duration, list, mib};
+use twin_report::units::{count, dollars, duration, list, mib};
 
 /// One of two runs.
 #[derive(Clone, Copy)]
@@ -453,4 +455,23 @@ pub(super) fn more_worn([first, next]: Pair<'_>) -> Vec<String> {
         mib(gap as u64),
         list(&reported)
     )]
+}
+
+/// Which requests of a bucket cost more.
+pub(super) fn dearer([first, next]: Pair<'_>) -> Vec<String> {
+    let bill = |side: Side<'_>| side.figures.disk_use.bill.unwrap_or_default();
+    let (a, b) = (bill(first), bill(next));
+    let gap = b.work_usd() - a.work_usd();
+    if gap <= 0.0 {
+        return Vec::new();
+    }
+    let more = |now: u64, before: u64, what: &str| match now.cmp(&before) {
+        Ordering::Greater => Some(format!("{} more {what}", now - before)),
+        Ordering::Less => Some(format!("{} fewer {what}", before - now)),
+        Ordering::Equal => None,
+    };
+    let differ = [more(b.puts, a.puts, "objects stored"), more(b.gets, a.gets, "ranges read")];
+    let differ: Vec<String> = differ.into_iter().flatten().collect();
+    let because = if differ.is_empty() { "the same requests".into() } else { list(&differ) };
+    vec![format!("Why: with {} the work costs {} more: {because}.", next.label, dollars(gap))]
 }

@@ -23,7 +23,7 @@ use super::durability::{Durability, unstable_write};
 use super::{Observer, Served};
 use crate::bus::{Answer, Bus, Span, Tenancy};
 use crate::faults::{CrashState, FaultPlan, Faults, Verdict, WriteLog};
-use crate::model::{Access, DeviceModel, Service, Supply, Wear};
+use crate::model::{Access, Bucket, DeviceModel, Service, Supply, Wear};
 use crate::planted::PlantedFault;
 use crate::{DiskStats, Platter};
 
@@ -193,6 +193,10 @@ impl Engine {
 
     pub(super) fn wear(&self) -> Option<Wear> {
         self.model.wear()
+    }
+
+    pub(super) fn bucket(&self) -> Option<Bucket> {
+        self.model.bucket()
     }
 
     pub(super) fn platter(&self) -> &Platter {

@@ -26,7 +26,7 @@ use twin_rt::{Event, Nanos, Rng, Rt, Time};
 
 use crate::bus::Bus;
 use crate::faults::{CrashState, FaultPlan, WriteLog};
-use crate::model::{DeviceModel, Wear};
+use crate::model::{Bucket, DeviceModel, Wear};
 use crate::planted::PlantedFault;
 use crate::{DiskStats, Platter, TimeBreakdown};
 use engine::{Engine, EngineParts};
@@ -121,6 +121,11 @@ impl SimDisk {
     /// wear is not modelled.
     pub fn wear(&self) -> Option<Wear> {
         self.0.engine.borrow().wear()
+    }
+
+    /// What it stores and charges, if it is a bucket of an object store.
+    pub fn bucket(&self) -> Option<Bucket> {
+        self.0.engine.borrow().bucket()
     }
 
     /// The bus between it and the host, if it has one.

@@ -8,6 +8,7 @@
 //! All mechanical disks are one mechanism, [`Disk`], with the figures of different [`Drive`]s.
 //! `disk.rs` lists what it models and what it leaves out, `drives/` the sources of the figures.
 
+mod bucket;
 mod buffer;
 mod disk;
 mod drives;
@@ -31,6 +32,7 @@ use twin_settings::{Registry, RegistryEntry};
 
 use crate::TimeBreakdown;
 
+pub use bucket::{Bucket, Prices};
 pub use disk::Disk;
 pub use drives::{Buffering, Drive, Overheads};
 pub use flat::{FlatSsd, FlatSsdFigures};
@@ -142,10 +144,15 @@ pub trait DeviceModel {
     fn wear(&self) -> Option<Wear> {
         None
     }
+
+    /// What a bucket of an object store has and charges; `None` if the device is none.
+    fn bucket(&self) -> Option<Bucket> {
+        None
+    }
 }
 
 /// The options of a model.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     /// Bytes on the device; the drive's own size if absent. A mechanical disk can be made smaller
     /// (its outer part is used), never larger.
@@ -168,6 +175,8 @@ pub struct Options {
     pub skews: Option<(u32, u32)>,
     /// Flat SSDs: times instead of the device's own.
     pub flat: Option<FlatTimes>,
+    /// Buckets: another price list than that of the model's date.
+    pub prices: Option<Prices>,
     /// The measured figures, for the model of a measured device.
     pub measured: Option<Rc<MeasuredFigures>>,
 }
@@ -253,6 +262,8 @@ pub enum Kind {
     Measured,
     /// An SSD with a translation layer.
     Flash,
+    /// A bucket of an object store, which charges for requests.
+    Bucket,
     /// A model for tests.
     Test,
 }
@@ -310,6 +321,16 @@ macro_rules! flash {
     };
 }
 
+macro_rules! bucket {
+    ($name:literal, $about:literal, $figures:path) => {
+        RegistryEntry::new(
+            $name,
+            $about,
+            Known { kind: Kind::Bucket, make: |options| bucket::make($name, &$figures, options) },
+        )
+    };
+}
+
 macro_rules! other {
     ($kind:ident, $name:literal, $about:literal, $make:path) => {
         RegistryEntry::new(
@@ -342,6 +363,8 @@ pub static REGISTRY: Registry<Known> = Registry::new(
         flat!("ssd-nvme", "a flat NVMe SSD, 1 TB", flat::NVME),
         flash!("ssd-tlc", "an NVMe SSD with its translation layer, 1 TB", ssd::TLC),
         flash!("ssd-mqsim", "MQSim's default SSD with its translation layer", ssd::MQSIM),
+        bucket!("s3-standard", "a bucket of S3, Standard, us-east-1, 2026-11", bucket::STANDARD),
+        bucket!("s3-express", "a bucket of S3, Express One Zone, 2026-11", bucket::EXPRESS),
         other!(Measured, "measured", "the device of a machine file (--machine)", measured::make),
         other!(Test, "jitter", "random latency, any order: for tests", jitter::make),
         other!(Test, "instant", "takes no time: for tests", instant::make),
