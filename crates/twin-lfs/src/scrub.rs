@@ -44,7 +44,26 @@ struct Entry {
 }
 
 impl Lfs {
-    /// Reads bytes of the device, whatever its sectors are.
+    /// Reads bytes of the device, whatever its sectors are. Gives the blocks, as they were written, and how
+    /// many bytes of them are too much at the beginning.
+    async fn read_blocks(
+        &self,
+        core: &Core,
+        at: u64,
+        len: u64,
+        notes: &ScrubNotes,
+    ) -> Result<(Vec<Block>, usize)> {
+        let sector = u64::from(core.info.sector);
+        let start = at / sector * sector;
+        let end = (at + len).next_multiple_of(sector);
+        let _pass = core.reads.enter();
+        let io = Io::read(start, end - start, Class::Mixed, Origin::Recovery);
+        let blocks = core.device.submit(io).await;
+        notes.count_read(end - start);
+        Ok((blocks?, (at - start) as usize))
+    }
+
+    /// The same as one block.
     async fn read_past_cache(
         &self,
         core: &Core,
@@ -52,14 +71,8 @@ impl Lfs {
         len: u64,
         notes: &ScrubNotes,
     ) -> Result<Block> {
-        let sector = u64::from(core.info.sector);
-        let start = at / sector * sector;
-        let end = (at + len).next_multiple_of(sector);
-        let _pass = core.reads.enter();
-        let io = Io::read(start, end - start, Class::Meta, Origin::Recovery);
-        let blocks = core.device.submit(io).await;
-        notes.count_read(end - start);
-        Ok(gather(&blocks?, (at - start) as usize, len as usize))
+        let (blocks, before) = self.read_blocks(core, at, len, notes).await?;
+        Ok(gather(&blocks, before, len as usize))
     }
 
     /// Where the map says that an inode is; `None` if the number is free or the inode was never written.
@@ -376,8 +389,10 @@ impl Lfs {
         notes: &ScrubNotes,
     ) -> Result<Option<String>> {
         let total = summary.header.total_bytes;
-        let whole = self.read_past_cache(core, at, total.into(), notes).await?;
-        if summary.verify(&self.sb, |at, len| whole.slice(at as usize, len as usize).crc32c()) {
+        let (whole, before) = self.read_blocks(core, at, total.into(), notes).await?;
+        let sum_of =
+            |at: u32, len: u32| gather(&whole, before + at as usize, len as usize).crc32c();
+        if summary.verify(&self.sb, sum_of) {
             return Ok(None);
         }
         let frag = u64::from(self.sb.geometry.frag_size);
@@ -431,7 +446,12 @@ impl ScrubView for Lfs {
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             match nth.checked_sub(BEFORE_SEGMENTS) {
-                None if nth == 0 => self.scrub_superblocks(core, notes).await,
+                None if nth == 0 => {
+                    // All files were walked. What was seen in them lies behind summaries, of which some
+                    // may be on their way to the device.
+                    let _ = self.drain(core, false).await;
+                    self.scrub_superblocks(core, notes).await;
+                }
                 None => self.scrub_checkpoints(core, notes).await,
                 Some(segment) => self.scrub_segment(core, segment as u32, notes).await,
             }

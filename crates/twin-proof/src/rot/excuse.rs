@@ -12,6 +12,7 @@ use twin_lfs::format::{CHECKPOINT_BYTES, SUPERBLOCK_BYTES, Summary, Superblock a
 use twin_sim::Platter;
 
 use super::disk::UNIT;
+use super::volume::MARK;
 use super::{Fault, Rotting};
 use crate::recount::live_places;
 
@@ -26,8 +27,10 @@ pub enum Excuse {
     OlderState,
     /// Opening the volume wrote it anew, so that a scrub has nothing to find.
     Replaced,
-    /// The format has no checksum for the block.
-    NoChecksum,
+    /// The format has no checksum of file data.
+    UncheckedData,
+    /// The format has no checksum for the block, of a directory, an index, attributes, a link, or pointers.
+    UncheckedMeta,
     /// A block of inodes as it was before: each inode has its own checksum, and nothing has one of them all.
     OlderInodes,
 }
@@ -47,13 +50,16 @@ impl Excuse {
                 "are of blocks that opening the volume writes anew: not for a scrub"
             }
             Excuse::OlderInodes => "put back older inodes, whose own checksums are right",
-            Excuse::NoChecksum => "are of blocks for which the format has no checksum",
+            Excuse::UncheckedData => "are of file data, for which the format has no checksum",
+            Excuse::UncheckedMeta => {
+                "are of directories, pointers and the like, for which the format has no checksum"
+            }
         }
     }
 
     /// True if it also excuses wrong data.
     pub(super) fn covers_wrong_data(self) -> bool {
-        matches!(self, Excuse::NoChecksum | Excuse::OlderInodes)
+        matches!(self, Excuse::UncheckedData | Excuse::UncheckedMeta | Excuse::OlderInodes)
     }
 }
 
@@ -109,7 +115,11 @@ impl Excuses {
         if fault == Fault::Stale && self.tables.iter().any(changed) {
             return Some(Excuse::OlderInodes);
         }
-        hit.iter().all(|(_, has_checksum)| !has_checksum).then_some(Excuse::NoChecksum)
+        let unchecked = match good.starts_with(MARK.as_bytes()) {
+            true => Excuse::UncheckedData,
+            false => Excuse::UncheckedMeta,
+        };
+        hit.iter().all(|(_, has_checksum)| !has_checksum).then_some(unchecked)
     }
 }
 
