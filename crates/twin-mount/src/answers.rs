@@ -253,14 +253,14 @@ impl Client {
         }
     }
 
-    fn begin_scrub(&self, resume: bool, bytes_per_second: u64) -> Result<Value, String> {
+    async fn begin_scrub(&self, resume: bool, bytes_per_second: u64) -> Result<Value, String> {
         let Answers { volume, scrubbing, say, .. } = &self.answers;
         if self.answers.freezable.is_none() {
             return Err("it is mounted with --flight, and a flight with a scrub in it could not be repeated".into());
         }
         let how = ScrubHow { resume, bytes_per_second };
         let say = Rc::clone(say);
-        let begun = scrubbing.begin(&self.host, volume, how, move |line| say(line))?;
+        let begun = scrubbing.begin(&self.host, volume, how, move |line| say(line)).await?;
         *self.scrub.borrow_mut() = Some(begun);
         Ok(scrubbing.figures())
     }
@@ -289,7 +289,7 @@ impl Session for Client {
                 }
                 Ok(Question::Observed) => self.observed().map(|answer| answer.to_string().into()),
                 Ok(Question::Scrub { resume, bytes_per_second }) => {
-                    let begun = self.begin_scrub(resume, bytes_per_second);
+                    let begun = self.begin_scrub(resume, bytes_per_second).await;
                     begun.map(|answer| answer.to_string().into())
                 }
                 Ok(Question::ScrubFigures) => {

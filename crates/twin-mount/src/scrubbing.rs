@@ -10,9 +10,12 @@ use serde_json::{Value, json};
 use twin_fs::scrub::{NamedFlaw, Scrub, ScrubHow, ScrubPhase};
 use twin_fs::{FsError, Volume};
 use twin_host::Host;
+use twin_rt::MILLIS;
 
 /// The most flaws in an answer.
 const FLAWS_AT_ONCE: usize = 500;
+/// How often is looked whether a scrub that was cancelled has ended.
+const LOOK_NS: u64 = 10 * MILLIS;
 /// The most flaws of a scrub that go to the log.
 const LOGGED_MOST: usize = 100;
 
@@ -30,14 +33,18 @@ impl Drop for Begun {
 }
 
 impl Scrubbing {
-    /// Begins a scrub of the volume. `say` gets a line for each flaw when it has ended.
-    pub(crate) fn begin(
+    /// Begins a scrub of the volume, after the end of one that was cancelled. `say` gets a line for each flaw
+    /// when it has ended.
+    pub(crate) async fn begin(
         &self,
         host: &Host,
         volume: &Volume,
         how: ScrubHow,
         say: impl Fn(&str) + 'static,
     ) -> Result<Begun, String> {
+        while self.0.is_ending() {
+            host.rt().sleep(LOOK_NS).await;
+        }
         if self.0.is_running() {
             return Err("a scrub of this mount runs already".into());
         }

@@ -140,6 +140,11 @@ impl Scrub {
         self.figures.get().phase == ScrubPhase::Running
     }
 
+    /// True while one runs that was cancelled: it ends soon.
+    pub fn is_ending(&self) -> bool {
+        self.is_running() && self.cancelled.get()
+    }
+
     /// Has the scrub that runs end soon.
     pub fn cancel(&self) {
         self.cancelled.set(true);
@@ -287,7 +292,7 @@ impl Run<'_> {
     /// was cancelled.
     async fn step(&self) -> bool {
         self.take();
-        self.pace.rest(self.core, self.notes.read_bytes()).await;
+        self.pace.rest(self.core, self.notes.read_bytes(), &self.scrub.cancelled).await;
         !self.scrub.cancelled.get()
     }
 

@@ -34,8 +34,8 @@ impl Pace {
         Pace { bytes_per_second, began: now, read_before, since: Cell::new(now), operations }
     }
 
-    /// Rests, `bytes` having been read in all.
-    pub(super) async fn rest(&self, core: &Core, bytes: u64) {
+    /// Rests, `bytes` having been read in all. Ends early when the scrub was cancelled.
+    pub(super) async fn rest(&self, core: &Core, bytes: u64, cancelled: &Cell<bool>) {
         let now = core.rt.now();
         let worked = now.since(self.since.get());
         let are_clients_busy = core.operations() != self.operations.get();
@@ -48,9 +48,11 @@ impl Pace {
         {
             until = until.max(self.began + micros.saturating_mul(MICROS));
         }
-        match until > now {
-            true => core.rt.sleep_until(until).await,
-            false => core.rt.yield_to_all().await,
+        if until <= now {
+            core.rt.yield_to_all().await;
+        }
+        while core.rt.now() < until && !cancelled.get() {
+            core.rt.sleep_until(until.min(core.rt.now() + REST_MAX_NS)).await;
         }
         self.operations.set(core.operations());
         self.since.set(core.rt.now());
