@@ -80,10 +80,11 @@ impl ScrubNotes {
         self.mark.get()
     }
 
-    /// Adds a flaw.
+    /// Adds a flaw, unless there is one at its place: a scrub that goes on looks at an inode once more.
     pub fn add(&self, flaw: Flaw) {
-        self.flawed.borrow_mut().insert(flaw.at);
-        self.flaws.borrow_mut().push(flaw);
+        if self.flawed.borrow_mut().insert(flaw.at) {
+            self.flaws.borrow_mut().push(flaw);
+        }
     }
 
     /// True if a flaw begins at this byte of the device.
