@@ -30,6 +30,9 @@ use pace::Pace;
 /// The most flaws that are kept; the others are counted.
 pub const FLAWS_MAX: usize = 10_000;
 
+/// What stands for the path of a file of the layout itself.
+const OWN_FILE: &str = "the tables of the volume";
+
 /// How a scrub is made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ScrubHow {
@@ -302,6 +305,9 @@ impl Run<'_> {
 
     /// Finds the paths of files with flaws.
     async fn name(&self) {
+        for own in self.view.own_files() {
+            self.scrub.paths.borrow_mut().insert(own.ino, OWN_FILE.into());
+        }
         let known = self.scrub.paths.borrow().clone();
         let with_flaws: BTreeSet<Ino> =
             self.scrub.flaws.borrow().iter().filter_map(|flaw| flaw.ino).collect();
