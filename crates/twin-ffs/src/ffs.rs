@@ -190,6 +190,11 @@ impl Ffs {
         self.stats.set(stats);
     }
 
+    /// What the device should say of the volume being in use.
+    pub(crate) fn state(&self) -> VolumeState {
+        self.state.get()
+    }
+
     /// Notes on the device whether the volume is in use.
     pub(crate) async fn write_state(&self, core: &Core, closed: bool) -> Result<()> {
         let state = VolumeState { closed, ..self.state.get() };

@@ -64,6 +64,8 @@ pub(crate) struct Group {
     pub(crate) inodes_written: u32,
     /// True if it differs from the last written state.
     pub(crate) is_dirty: bool,
+    /// The checksum of its block as it was read, or last taken to be written; `None` if it is new.
+    pub(crate) checksum: Option<u32>,
     /// No run of free blocks is longer than this.
     longest: Cell<u32>,
 }
@@ -95,6 +97,7 @@ impl Group {
             inode_rotor: 0,
             inodes_written: 0,
             is_dirty: false,
+            checksum: None,
             longest: Cell::new(u32::MAX),
         };
         for block in 0..blocks {

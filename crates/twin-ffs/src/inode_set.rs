@@ -110,6 +110,11 @@ impl PickedNumbers {
         self.0.borrow_mut().remove(&ino)
     }
 
+    /// True if the number was picked.
+    pub(crate) fn contains(&self, ino: Ino) -> bool {
+        self.0.borrow().contains_key(&ino)
+    }
+
     /// Those in a range, ascending.
     pub(crate) fn within(&self, range: Range<Ino>) -> Vec<Ino> {
         self.0.borrow().range(range).map(|(ino, _)| *ino).collect()

@@ -16,7 +16,7 @@ use crate::inode_state::InodeState;
 
 impl Ffs {
     /// The number under which a block of a table is in the cache.
-    fn table_lbn(&self, ino: Ino) -> i64 {
+    pub(crate) fn table_lbn(&self, ino: Ino) -> i64 {
         (self.sb.inode_place(ino).0 / u64::from(self.sb.frags_per_block())) as i64
     }
 

@@ -161,6 +161,30 @@ impl Journal {
         number <= self.durable.get()
     }
 
+    /// True if the place of a block has older content, because the block is in the journal only or on
+    /// its way there.
+    pub(crate) fn awaits_place(&self, addr: u64) -> bool {
+        let is_sent = |number: &u64| *number > self.durable.get();
+        self.journaled.borrow().contains_key(&addr)
+            || self.mentioned.borrow().get(&addr).is_some_and(is_sent)
+    }
+
+    /// The records that a replay would find.
+    pub(crate) fn live_records(&self) -> Vec<LiveRecord> {
+        self.live.borrow().iter().copied().collect()
+    }
+
+    /// True if a replay would find this record, at this place.
+    pub(crate) fn is_live(&self, record: &LiveRecord) -> bool {
+        let same = |live: &LiveRecord| (live.number, live.at) == (record.number, record.at);
+        self.live.borrow().iter().any(same)
+    }
+
+    /// The number of the newest header.
+    pub(crate) fn header(&self) -> u64 {
+        self.header.get()
+    }
+
     /// The counters since the volume was opened.
     pub(crate) fn counts(&self) -> JournalCounts {
         self.counts.get()

@@ -307,7 +307,7 @@ impl Layout for Ffs {
     }
 
     fn views(&self) -> Views<'_> {
-        Views { order: Some(self), hints: Some(self), ..Views::default() }
+        Views { order: Some(self), hints: Some(self), scrub: Some(self), ..Views::default() }
     }
 }
 

@@ -13,7 +13,7 @@
 //! - `ffs`: the open layout, which holds the parts; `inodes`: inodes in their tables; `take`: dirty blocks
 //!   as they are at a moment; `realloc`: clusters;
 //! - `commit` and `flush`: what is written when; [`ordering`] says what that promises of a crash;
-//! - `layout`: the seam; `open` and `replay`; `free_map`: the free space of one volume on another; [`mod@check`], which looks at all of it without the volume's
+//! - `scrub`: what lies on the device of a volume in use; `layout`: the seam; `open` and `replay`; `free_map`: the free space of one volume on another; [`mod@check`], which looks at all of it without the volume's
 //!   code and can repair it; `start`: the opening of a mount, which may need a repair.
 //!
 //! ```
@@ -64,6 +64,7 @@ mod placement_hints;
 mod preference;
 mod realloc;
 mod replay;
+mod scrub;
 mod search;
 mod settings;
 mod space;

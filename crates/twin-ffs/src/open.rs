@@ -429,7 +429,9 @@ pub(crate) async fn read_groups(device: &dyn BlockDevice, sb: &Superblock) -> Re
         let results = join_all(reads.collect::<Vec<_>>()).await;
         for (&group, result) in some.iter().zip(results) {
             let raw = gather(&result?, 0, block).to_bytes();
-            groups.push(Group::from_image(sb, &CgImage::decode(sb, group, &raw)?));
+            let mut found = Group::from_image(sb, &CgImage::decode(sb, group, &raw)?);
+            found.checksum = Some(CgImage::checksum(sb, &raw));
+            groups.push(found);
         }
     }
     Ok(groups)

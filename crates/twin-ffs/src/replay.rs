@@ -145,6 +145,19 @@ pub(crate) async fn read_records(
     Ok(())
 }
 
+/// True if a record lies on the device as it was written.
+pub(crate) async fn is_record(
+    device: &dyn BlockDevice,
+    sb: &Superblock,
+    live: &LiveRecord,
+) -> Result<bool> {
+    let blocks = ring_blocks(sb);
+    let ring = Ring { device, sb, blocks };
+    let found = read_record(&ring, live.at, live.number, live.len, PlantedFault::None).await?;
+    let len = |record: &Record| record.list_blocks(sb) + record.block_count() as u64;
+    Ok(found.is_some_and(|(record, _)| len(&record) == live.len))
+}
+
 /// Reads the record `number`, expected at `at`, with its blocks. `None` if it is missing or
 /// incomplete.
 async fn read_record(

@@ -13,7 +13,7 @@ use twin_fs::{FsError, Ino, Result, Room};
 
 use crate::allocation::Allocation;
 use crate::dir_placement::GroupSummary;
-use crate::format::Superblock;
+use crate::format::{CgImage, Superblock};
 use crate::group::{FoundBy, Group};
 use crate::ordering::Reuse;
 use crate::preference::{PlacementRequest, preferred};
@@ -535,6 +535,13 @@ impl Space {
         self.groups.iter().filter(|g| g.is_dirty).count()
     }
 
+    /// The checksum that the block of a group's maps should have on the disk, as soon as it is there;
+    /// `None` if a change of it was not taken yet, or none was ever written.
+    pub(crate) fn map_checksum(&self, group: u32) -> Option<u32> {
+        let group = self.groups.get(group as usize)?;
+        group.checksum.filter(|_| !group.is_dirty)
+    }
+
     /// Takes the changed maps of groups in their on-disk form. Numbers that are only `picked` are
     /// free there. With `committing`, freed fragments are free there too.
     pub(crate) fn take_maps(
@@ -555,7 +562,9 @@ impl Space {
             let numbers = picked(first..first + u64::from(self.group_inodes));
             let numbers: Vec<u32> = numbers.iter().map(|ino| (ino - first) as u32).collect();
             let also_free = freed.get(&group.index).map_or(&[][..], Vec::as_slice);
-            maps.push((group.index, group.to_image(also_free, &numbers).encode(sb)));
+            let raw = group.to_image(also_free, &numbers).encode(sb);
+            group.checksum = Some(CgImage::checksum(sb, &raw));
+            maps.push((group.index, raw));
         }
         maps
     }

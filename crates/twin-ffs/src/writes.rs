@@ -197,6 +197,11 @@ impl Writes {
         self.changed.wait_until(|| self.order.borrow().all.range(..before).next().is_none()).await;
     }
 
+    /// True if a write to a range of the device is under way.
+    pub(crate) fn is_under_way(&self, start: u64, end: u64) -> bool {
+        self.order.borrow().is_blocked(u64::MAX, start, end)
+    }
+
     /// The number of bytes under way.
     pub(crate) fn bytes(&self) -> u64 {
         self.order.borrow().all.values().map(|p| p.end - p.start).sum()

@@ -6,7 +6,7 @@
 //! future takes effect at once, so the volume can apply an operation as one step.
 //!
 //! A layout has sixteen methods. What only some layouts can do (promise an order of writes, keep a
-//! log, take placement hints) are [`Views`] that a layout offers.
+//! log, take placement hints, be scrubbed) are [`Views`] that a layout offers.
 
 use std::any::Any;
 use std::pin::Pin;
@@ -21,6 +21,7 @@ use crate::core::Core;
 use crate::flushing::Chosen;
 use crate::geometry::Ptr;
 use crate::inodes::Inode;
+use crate::scrub_view::ScrubView;
 use crate::{Ino, LogStatus, Result, Room, SpaceMap, VolumeStat};
 
 /// Whether an operation needs more space. Admission depends on it.
@@ -326,6 +327,8 @@ pub struct Views<'a> {
     pub log: Option<&'a dyn LogView>,
     /// It lets others choose places of blocks.
     pub hints: Option<&'a dyn PlacementHints>,
+    /// It can be compared with what lies on its device.
+    pub scrub: Option<&'a dyn ScrubView>,
 }
 
 /// What reaches the device before what else, for layouts that promise more than consistent volumes.

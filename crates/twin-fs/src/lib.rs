@@ -54,6 +54,8 @@ mod reads;
 mod room;
 #[cfg(test)]
 mod room_tests;
+pub mod scrub;
+mod scrub_view;
 mod settings;
 mod space_map;
 mod stop;
@@ -86,6 +88,7 @@ pub use observing::{Begun, OperationObserver};
 pub use op::*;
 pub use reads::{ReadGate, ReadPass};
 pub use room::{Gate, GateChange, WriteVerdict, collected_bytes};
+pub use scrub_view::{Flaw, ScrubNotes, ScrubView, ScrubbedInodes};
 pub use settings::Settings;
 pub use space_map::{Region, RegionState, SpaceMap};
 pub use volume::{Volume, VolumeOf};

@@ -20,6 +20,7 @@ use crate::freeze::{FreezeGuard, Freezer};
 use crate::layout::{Layout, Picked, SyncScope};
 use crate::nvram::Nvram;
 use crate::ops::Operations;
+use crate::scrub::{self, Scrub, ScrubHow};
 use crate::write_back::WriteBack;
 use crate::{
     FileSystem, FsError, Ino, LookupEntry, Peeked, Reply, Request, Result, Room, VolumeStat,
@@ -172,6 +173,16 @@ impl Volume {
     pub fn freeze(&self, clock: Rc<dyn Fn() -> Time>) -> BoxFuture<'static, Result<FreezeGuard>> {
         let parts = Rc::clone(&self.0);
         Box::pin(async move { parts.freeze(&*clock).await })
+    }
+
+    /// Reads everything that is in use from the device, beside operations, and notes in `scrub` what is
+    /// not what was written there. Ends early if that is cancelled.
+    ///
+    /// # Errors
+    /// If the layout cannot be scrubbed, or the volume's own tables cannot be followed.
+    pub fn scrub(&self, scrub: &Rc<Scrub>, how: ScrubHow) -> BoxFuture<'static, Result<()>> {
+        let (parts, scrub) = (Rc::clone(&self.0), Rc::clone(scrub));
+        Box::pin(async move { scrub::run(&parts.core, &parts.layout, &scrub, how).await })
     }
 
     /// Lets the volume's dirty data lie in memory that survives a power failure and that other

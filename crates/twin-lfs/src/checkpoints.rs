@@ -39,6 +39,11 @@ impl Checkpoints {
         self.number.get()
     }
 
+    /// The number of the last one.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.get()
+    }
+
     /// Notes the bytes of a log write.
     pub(crate) fn note_written(&self, bytes: u64) {
         self.since_bytes.set(self.since_bytes.get() + bytes);

@@ -344,7 +344,7 @@ impl Layout for Lfs {
     }
 
     fn views(&self) -> Views<'_> {
-        Views { order: Some(self), log: Some(self), ..Views::default() }
+        Views { order: Some(self), log: Some(self), scrub: Some(self), ..Views::default() }
     }
 }
 

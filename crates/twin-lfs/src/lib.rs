@@ -70,6 +70,7 @@ mod progress;
 mod recover;
 mod reservations;
 mod room;
+mod scrub;
 mod segment_usage;
 mod settings;
 mod sizing;

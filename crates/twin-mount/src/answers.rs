@@ -2,7 +2,7 @@
 //!
 //! Contract: a question is a line of JSON ([`Question`]), an answer an object of JSON, after a line
 //! feed perhaps with bytes. What is no question gets an object with `error`. A client that has frozen
-//! the volume's device, or observes the mount, ends that by closing the connection.
+//! the volume's device, observes the mount or has it scrubbed ends that by closing the connection.
 
 use std::cell::{OnceCell, RefCell};
 use std::fs::File;
@@ -12,6 +12,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use twin_disk::{Freezable, Frozen};
+use twin_fs::scrub::ScrubHow;
 use twin_fs::{FileSystem, LayoutKind, Volume, write_cost};
 use twin_host::Host;
 use twin_host::channel::{Channel, Session};
@@ -20,6 +21,7 @@ use twin_rt::{BoxFuture, MILLIS, SECS};
 use twin_trace::Recorder;
 
 use crate::observers::{Observation, Observers};
+use crate::scrubbing::{Begun, Scrubbing};
 
 /// The most bytes that one question for old content may cover.
 pub const OLD_MOST: u64 = 1 << 20;
@@ -56,6 +58,22 @@ pub enum Question {
     Intervals,
     /// End observing; the figures of all of it.
     Observed,
+    /// Begin a scrub, which ends with the connection.
+    Scrub {
+        /// Go on where the last one was cancelled.
+        resume: bool,
+        /// The most bytes that are read in a second; 0 for no limit.
+        bytes_per_second: u64,
+    },
+    /// How far the scrub is.
+    ScrubFigures,
+    /// What the scrub has found.
+    ScrubFound {
+        /// The number of the first one in the answer, from 0.
+        from: usize,
+    },
+    /// Cancel the scrub.
+    ScrubCancel,
 }
 
 /// What a mount's channel speaks for.
@@ -73,6 +91,10 @@ pub struct Answers {
     pub image: PathBuf,
     /// What the mount records, once it does.
     pub recording: Rc<OnceCell<Recording>>,
+    /// Its scrubs.
+    pub scrubbing: Scrubbing,
+    /// Takes lines for the mount's log.
+    pub say: Rc<dyn Fn(&str)>,
 }
 
 /// A recording that is being made.
@@ -102,6 +124,7 @@ struct Client {
     host: Host,
     frozen: RefCell<Option<Frozen>>,
     observation: RefCell<Option<Rc<Observation>>>,
+    scrub: RefCell<Option<Begun>>,
 }
 
 impl Answers {
@@ -113,8 +136,8 @@ impl Answers {
         let its = host.clone();
         Channel::open(host, move || {
             let (answers, host) = (self.clone(), its.clone());
-            let (frozen, observation) = (RefCell::default(), RefCell::default());
-            Rc::new(Client { answers, host, frozen, observation })
+            let (frozen, observation, scrub) = Default::default();
+            Rc::new(Client { answers, host, frozen, observation, scrub })
         })
     }
 
@@ -140,6 +163,7 @@ impl Answers {
             "moved_bytes": written.moved_bytes,
             "cleaner_read_bytes": written.cleaner_read_bytes,
             "write_cost": cost,
+            "scrub": self.scrubbing.figures(),
         })
     }
 }
@@ -229,6 +253,18 @@ impl Client {
         }
     }
 
+    async fn begin_scrub(&self, resume: bool, bytes_per_second: u64) -> Result<Value, String> {
+        let Answers { volume, scrubbing, say, .. } = &self.answers;
+        if self.answers.freezable.is_none() {
+            return Err("it is mounted with --flight, and a flight with a scrub in it could not be repeated".into());
+        }
+        let how = ScrubHow { resume, bytes_per_second };
+        let say = Rc::clone(say);
+        let begun = scrubbing.begin(&self.host, volume, how, move |line| say(line)).await?;
+        *self.scrub.borrow_mut() = Some(begun);
+        Ok(scrubbing.figures())
+    }
+
     fn observed(&self) -> Result<Value, String> {
         let observed = self.observation()?.end();
         let rows = observe::rows(&observed).into_iter().filter(observe::Row::is_of_run);
@@ -252,6 +288,20 @@ impl Session for Client {
                     self.intervals().await.map(|answer| answer.to_string().into())
                 }
                 Ok(Question::Observed) => self.observed().map(|answer| answer.to_string().into()),
+                Ok(Question::Scrub { resume, bytes_per_second }) => {
+                    let begun = self.begin_scrub(resume, bytes_per_second).await;
+                    begun.map(|answer| answer.to_string().into())
+                }
+                Ok(Question::ScrubFigures) => {
+                    Ok(self.answers.scrubbing.figures().to_string().into())
+                }
+                Ok(Question::ScrubFound { from }) => {
+                    Ok(self.answers.scrubbing.found(from).to_string().into())
+                }
+                Ok(Question::ScrubCancel) => {
+                    self.answers.scrubbing.cancel();
+                    Ok(self.answers.scrubbing.figures().to_string().into())
+                }
                 Err(error) => Err(format!("this is no question: {error}")),
             };
             answer.unwrap_or_else(|why| json!({ "error": why }).to_string().into())

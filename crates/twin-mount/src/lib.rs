@@ -26,5 +26,6 @@ pub mod nfs;
 pub mod observers;
 pub mod opening;
 pub mod record;
+pub mod scrubbing;
 pub mod source_map;
 mod status_file;

@@ -30,6 +30,7 @@ use crate::image::layout_of;
 use crate::nfs::{Beside, NfsBeside, Running};
 use crate::observers::ObservedFile;
 use crate::opening::{Listener, OpenOptions, Opened, Refused, open_volume, set_for_open};
+use crate::scrubbing::Scrubbing;
 use crate::status_file::StatusFile;
 
 /// What is mounted where, and how it is served. All paths are absolute: a daemon works in the root directory.
@@ -136,8 +137,17 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
     // A mount without a channel is as good a mount.
     let (image, recording) = (request.image.clone(), Rc::new(OnceCell::new()));
     let slot = Rc::clone(&recording);
-    let answers =
-        Answers { volume: volume.clone(), freezable, observers, layout, image, recording };
+    let log = Rc::clone(words);
+    let answers = Answers {
+        volume: volume.clone(),
+        freezable,
+        observers,
+        layout,
+        image,
+        recording,
+        scrubbing: Scrubbing::default(),
+        say: Rc::new(move |line| log.say(Grade::Error, line)),
+    };
     let _channel = answers.serve(&place.host).map_err(|error| {
         let text = format!("`twinfs fork` and `twinfs stat` cannot ask this mount: {error}");
         words.say(Grade::Warning, &text);

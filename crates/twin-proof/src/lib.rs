@@ -18,6 +18,8 @@
 //! - [`failing`]: disks that fail under clients at work.
 //! - [`ending`]: every wait ends, on full volumes and failing disks, unmounting included.
 //! - [`damage`]: damaged images, opened and used.
+//! - [`rot()`]: every block of a small volume rots, and readers, the checker and a scrub find it.
+//! - [`scrubbed()`]: scrubs beside clients at work.
 //! - [`passes`], [`seeds`]: how tests go through them, and how a failure is made small.
 //! - [`nfs`]: the write contract of the NFS server: clients, network, server and disk, all failing.
 //!
@@ -43,7 +45,9 @@ mod recount;
 mod repair;
 mod restarts;
 mod reuse;
+mod rot;
 mod scenario;
+mod scrubbing;
 mod subject;
 mod toy;
 mod traces;
@@ -73,7 +77,9 @@ pub use oracle::{History, Place};
 pub use recount::{Recount, recount};
 pub use repair::{Repaired, repair};
 pub use reuse::{Reused, States, reuse, states};
+pub use rot::{Excuse, Fault, RotBounds, Rotted, Rotting, rot};
 pub use scenario::Scenario;
+pub use scrubbing::{Scrubbed, scrubbed};
 pub use subject::Subject;
 pub use traces::{Damaged as DamagedFile, damaged_flight, damaged_trace};
 pub use world::{AnyWorld, Timing, World, make};

@@ -48,6 +48,15 @@ struct Counter<'a> {
 /// # Errors
 /// The first contradiction, in words.
 pub fn recount(platter: &Platter) -> Result<Recount, String> {
+    count(platter).map(|(recount, _)| recount)
+}
+
+/// Everything on a volume that is live and belongs to a file or is an inode: first byte and length.
+pub(super) fn live_places(platter: &Platter) -> Result<Vec<(u64, u32)>, String> {
+    count(platter).map(|(_, places)| places)
+}
+
+fn count(platter: &Platter) -> Result<(Recount, Vec<(u64, u32)>), String> {
     let sb = superblock(platter)?;
     let checkpoint = checkpoint(platter, &sb)?;
     let mut counter = Counter { platter, sb, moved: Moved::new(), places: Vec::new() };
@@ -86,7 +95,8 @@ pub fn recount(platter: &Platter) -> Result<Recount, String> {
     check_free_list(&checkpoint, &map)?;
     let live_bytes = counter.compare(&segments)?;
     check_hidden(&inodes)?;
-    Ok(Recount { live_bytes, inodes, closed: checkpoint.closed })
+    let places = counter.places.into_iter().map(|(at, len, _)| (at, len)).collect();
+    Ok((Recount { live_bytes, inodes, closed: checkpoint.closed }, places))
 }
 
 fn superblock(platter: &Platter) -> Result<Superblock, String> {

@@ -33,6 +33,8 @@ pub enum Category {
     Queue,
     /// Packets from and to the kernel, on a mount.
     Fuse,
+    /// Scrubs, and what they find.
+    Scrub,
 }
 
 impl Category {
@@ -48,6 +50,7 @@ impl Category {
         (Category::Cache, "cache", "reads of blocks that are not in memory"),
         (Category::Queue, "queue", "requests that are sent to the device"),
         (Category::Fuse, "fuse", "packets from and to the kernel, on a mount"),
+        (Category::Scrub, "scrub", "scrubs of a volume in use, and what they find"),
     ];
 
     /// The name of the category in settings and in the log.

@@ -27,6 +27,7 @@ mod measure;
 mod mount;
 mod new_policy;
 mod observe;
+mod scrub;
 mod serve;
 
 pub(crate) use advise::Advise;
@@ -44,6 +45,7 @@ pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use mount::{Mount, MountChoice, Umount};
 pub(crate) use new_policy::NewPolicy;
 pub(crate) use observe::{Observe, ObserveMount};
+pub(crate) use scrub::Scrub;
 pub(crate) use serve::{Beside, Serve};
 pub(crate) use twin_cli::{Format, Output, Reproduce};
 
@@ -77,6 +79,7 @@ pub(crate) enum Command {
     Crashlab(Box<Crashlab>),
     Ack(Ack),
     Check(Check),
+    Scrub(Scrub),
     Clean(Clean),
     Dump(Dump),
     Stat(Stat),

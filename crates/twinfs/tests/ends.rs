@@ -110,6 +110,7 @@ fn exit_codes_are_those_that_are_documented() {
         (1, &["check", "damaged.img"]),
         (1, &["check", "nowhere.img"]),
         (1, &["stat", "nowhere.img"]),
+        (1, &["scrub", "lfs.img"]),
         (1, &["dump", "damaged.img", "inodes"]),
         (1, &["mkfs", "lfs.img"]),
         (1, &["umount", "."]),

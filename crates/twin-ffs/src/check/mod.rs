@@ -8,7 +8,8 @@
 //! for each fragment, and what the shared checker needs.
 //!
 //! [`twin_fs::check`] checks files and names. The modules here read and change a clustered volume for
-//! it (`image`, `volume_image`, `round`) and check the maps of the groups (`maps`).
+//! it (`image`, `volume_image`, `round`) and check the maps of the groups (`maps`), and replicas, state and
+//! the journal's headers (`copies`).
 //!
 //! ```
 //! # use std::rc::Rc;
@@ -22,6 +23,7 @@
 //! # Ok::<(), twin_fs::FsError>(())
 //! ```
 
+mod copies;
 mod image;
 mod maps;
 mod round;
@@ -42,6 +44,7 @@ use crate::format::{
 use crate::open::FoundVolume;
 use crate::replay::read_journal;
 use crate::settings::{FfsSettings, PlantedFault};
+use copies::{Copies, check_copies};
 use image::FfsImage;
 use volume_image::VolumeImage;
 
@@ -64,6 +67,7 @@ async fn check_volume(
     let state = read_state(&*device, &sb).await?;
     let mut report = Report { was_open: !state.closed, skipped_data: true, ..Report::default() };
     found.into_iter().for_each(|finding| report.add(finding));
+    check_copies(&*device, &sb, state.closed, Copies::Check, &mut report).await?;
     let view = VolumeImage::new(Rc::clone(&device), sb);
     if !state.closed && view.sb.journal_bytes > 0 {
         match read_journal(&*device, &view.sb, PlantedFault::None).await {
@@ -127,8 +131,9 @@ async fn repair_volume(
     let state = read_state(&*device, &sb).await?;
     let mut report = Report { was_open: !state.closed, skipped_data: true, ..Report::default() };
     found.into_iter().for_each(|finding| report.add(finding));
+    let is_wrong = check_copies(&*device, &sb, state.closed, Copies::Repair, &mut report).await?;
     if sb.journal_bytes > 0 {
-        end_journal(&*device, &sb, !state.closed, &mut report).await?;
+        end_journal(&*device, &sb, !state.closed, is_wrong, &mut report).await?;
     }
     let mut image = FfsImage::new(VolumeImage::new(Rc::clone(&device), sb.clone()), !state.closed);
     let lost = twin_fs::check::repair(&mut image, attended, &mut report, progress).await?;
@@ -158,6 +163,7 @@ async fn end_journal(
     device: &dyn BlockDevice,
     sb: &Superblock,
     replays: bool,
+    needs_header: bool,
     report: &mut Report,
 ) -> Result<()> {
     let header = match read_journal(device, sb, PlantedFault::None).await {
@@ -165,7 +171,7 @@ async fn end_journal(
             if replays {
                 replay.write(device, sb).await?;
                 report.notes.push(records_note(replay.records));
-            } else if replay.last.len == 0 {
+            } else if replay.last.len == 0 && !needs_header {
                 return Ok(());
             }
             let blocks = sb.journal_bytes / u64::from(sb.geometry.block_size)

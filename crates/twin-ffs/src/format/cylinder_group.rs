@@ -81,6 +81,14 @@ impl CgImage {
         raw
     }
 
+    /// The checksum of a block of maps: the one that is in it, where there is one.
+    pub(crate) fn checksum(sb: &Superblock, raw: &[u8]) -> u32 {
+        match sb.geometry.is_modern() {
+            true => FieldReader { raw, at: 4 }.u32(),
+            false => crc32c::crc32c(raw),
+        }
+    }
+
     /// Reads the maps of `group` from their block.
     pub fn decode(sb: &Superblock, group: u32, raw: &[u8]) -> Result<CgImage> {
         let at = sb.geometry.byte_of(sb.cg_addr(group));

@@ -17,6 +17,8 @@ pub const CG_FIXED_BYTES: usize = 192;
 /// Bytes of a superblock.
 pub const SUPERBLOCK_BYTES: u64 = 4096;
 /// What a superblock begins with.
+/// The byte with the group whose replica it is.
+const GROUP_AT: usize = 72;
 pub(crate) const MAGIC: &[u8; 8] = b"twinffs1";
 const VERSION: u32 = 2;
 /// The first possible byte of the journal or of the first group.
@@ -326,6 +328,13 @@ impl Superblock {
         let crc = crc32c::crc32c(&raw[12..]);
         raw[8..12].copy_from_slice(&crc.to_le_bytes());
         raw
+    }
+
+    /// True if these bytes are the replica in a group of this superblock, whatever features the two name.
+    pub(crate) fn is_replica(&self, raw: &[u8], group: u32) -> bool {
+        let Ok(found) = Superblock::decode(raw, 0, u64::MAX) else { return false };
+        let says = FieldReader { raw, at: GROUP_AT }.u32();
+        says == group && Superblock { must_write: self.must_write, ..found } == *self
     }
 
     /// Reads a superblock from its bytes, found at byte `at` of a device of `device_size` bytes.

@@ -45,6 +45,8 @@ macro_rules! kinds {
 kinds! {
     /// A copy of the superblock.
     Superblock, "superblock", "repair writes it again from another copy";
+    /// The note whether the volume was closed.
+    State, "state", "repair writes it anew";
     /// A checkpoint or a copy of one.
     Checkpoint, "checkpoint", "repair makes a new one and writes all copies again";
     /// The log behind the last checkpoint cannot be read.

@@ -65,7 +65,7 @@ impl Item<'_> {
         Found { offset: self.offset, ino: self.ino, kind: self.kind }
     }
 
-    fn is_dot(&self) -> bool {
+    pub(crate) fn is_dot(&self) -> bool {
         matches!(self.name, b"." | b"..")
     }
 }

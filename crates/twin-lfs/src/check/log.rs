@@ -332,7 +332,10 @@ impl LfsImage {
         }
         let (offset, len) = ((part.offset + placed.at) as usize, placed.len as usize);
         let at = self.view.sb.segment_start(part.segment) + offset as u64;
-        let name = format!("block {}", block.lbn);
+        // Where in the file it is, which is what its owner asks.
+        let first = block.lbn as u64 * u64::from(self.view.sb.geometry.block_size);
+        let last = first + len as u64 - 1;
+        let name = format!("block {} (bytes {first} to {last})", block.lbn);
         let content = match part.whole {
             Some(blocks) => gather(blocks, offset, len),
             None => match self.view.read(at, len as u64).await {

@@ -12,7 +12,7 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Get a workload", &["record", "convert", "gather", "replay"]),
     ("Make, mount and serve volumes", &["mkfs", "mount", "umount", "serve", "clean"]),
     ("Does a program survive power failures?", &["crashlab", "ack"]),
-    ("Look at volumes", &["check", "stat", "dump", "layout", "top"]),
+    ("Look at volumes", &["check", "scrub", "stat", "dump", "layout", "top"]),
     ("Old volumes, and the next hours of one", &["age", "snapshot", "fork", "forecast"]),
     (
         "Study policies and papers",

@@ -33,6 +33,7 @@ mod reading;
 mod record;
 mod replay;
 mod reproduce;
+mod scrub;
 mod serve;
 mod server;
 mod snapshot;
@@ -82,6 +83,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Crashlab(args) => crashlab::run(&args),
         Command::Ack(args) => crashlab::run_ack(&args),
         Command::Check(args) => check::run(&args, interrupts),
+        Command::Scrub(args) => scrub::run(&args, interrupts),
         Command::Clean(args) => clean::run(&args, interrupts),
         Command::Dump(args) => dump::run(&args, interrupts),
         Command::Stat(args) => stat::run(&args, interrupts),

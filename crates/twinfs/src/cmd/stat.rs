@@ -84,6 +84,13 @@ pub(crate) fn run(args: &Stat, interrupts: &Interrupts) -> Outcome {
     Ok(ExitCode::SUCCESS)
 }
 
+/// The last scrub of a mount, as a line; nothing if there was none.
+fn scrub_in_words(scrub: &serde_json::Value) -> String {
+    let Some(phase) = scrub["phase"].as_str() else { return String::new() };
+    let (flaws, read) = (&scrub["flaws"], Size(scrub["read_bytes"].as_u64().unwrap_or_default()));
+    format!("\nscrub            {phase}: {read} read, {flaws} flaws")
+}
+
 /// What is known of a mount: from outside, and from itself if it answers.
 fn of_mount(args: &Stat, mut printer: Printer) -> Outcome {
     let dir = &args.image;
@@ -126,7 +133,7 @@ fn of_mount(args: &Stat, mut printer: Printer) -> Outcome {
             size("written_bytes"),
             size("new_data_bytes"),
             size("dirty_bytes")
-        )
+        ) + &scrub_in_words(&figures["scrub"])
     });
     let text = format!(
         "mounted by       process {}: {}\nused             {} of {} ({percent:.1}%)\n\

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A metric: its name after `twinfs_`, its kind, its help, and where it is in the row of `stat --format json`.
 type Metric = (&'static str, &'static str, &'static str, &'static str);
 
-const METRICS: [Metric; 15] = [
+const METRICS: [Metric; 17] = [
     ("capacity_bytes", "gauge", "Size of the volume.", "/capacity_bytes"),
     ("used_bytes", "gauge", "Bytes in use.", "/used_bytes"),
     ("used_inodes", "gauge", "Inodes in use.", "/used_inodes"),
@@ -53,6 +53,13 @@ const METRICS: [Metric; 15] = [
         "gauge",
         "Bytes to and from the device for each byte of new data since the mount.",
         "/figures/write_cost",
+    ),
+    ("scrub_flaws", "gauge", "Flaws that the last scrub has found.", "/figures/scrub/flaws"),
+    (
+        "scrub_ended_seconds",
+        "gauge",
+        "When the last scrub ended, in seconds since 1970.",
+        "/figures/scrub/ended_seconds",
     ),
 ];
 

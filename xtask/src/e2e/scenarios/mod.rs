@@ -33,6 +33,7 @@ mod pjdfstest;
 mod places;
 mod replacement;
 mod rewrite;
+mod scrub;
 mod shell;
 mod signatures;
 mod sqlite;
@@ -87,6 +88,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     places::SCENARIO,
     replacement::SCENARIO,
     streams::SCENARIO,
+    scrub::SCENARIO,
     shell::SCENARIO,
     signatures::SCENARIO,
     hostile::SCENARIO,
