@@ -21,6 +21,7 @@ use crate::core::Core;
 use crate::flushing::Chosen;
 use crate::geometry::Ptr;
 use crate::inodes::Inode;
+use crate::snapshots::SnapshotView;
 use crate::{Ino, LogStatus, Result, Room, SpaceMap, VolumeStat};
 
 /// Whether an operation needs more space. Admission depends on it.
@@ -326,6 +327,8 @@ pub struct Views<'a> {
     pub log: Option<&'a dyn LogView>,
     /// It lets others choose places of blocks.
     pub hints: Option<&'a dyn PlacementHints>,
+    /// It keeps states of the volume.
+    pub snapshots: Option<&'a dyn SnapshotView>,
 }
 
 /// What reaches the device before what else, for layouts that promise more than consistent volumes.

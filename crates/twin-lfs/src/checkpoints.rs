@@ -31,6 +31,11 @@ impl Checkpoints {
         }
     }
 
+    /// The number of the last one.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.get()
+    }
+
     /// Begins a checkpoint and gives its number.
     pub(crate) fn begin(&self, now: Time) -> u64 {
         self.since_bytes.set(0);
