@@ -6,7 +6,7 @@ use twin_clean::{placement, trigger, victim};
 use twin_disk::BlockDevice;
 use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::geometry::Geometry;
-use twin_fs::snapshots::HeadChange;
+use twin_fs::snapshots::{Difference, HeadChange};
 use twin_fs::{
     CheckReport, CheckRequest, Cpu, DeclaredConfig, FsError, Identity, LayoutConfig, LayoutKind,
     NO_SNAPSHOTS, Opened, Result, Settings, Volume, VolumeProperty,
@@ -309,6 +309,14 @@ impl LayoutKind for LfsKind {
             let lfs = volume.layout_as::<Lfs>().ok_or(FsError::NotSupported(NO_SNAPSHOTS))?;
             Ok(lfs.view(volume.core(), name, cache_bytes).await?.volume)
         })
+    }
+
+    fn differences<'a>(
+        &'a self,
+        from: &'a Volume,
+        to: &'a Volume,
+    ) -> BoxFuture<'a, Result<Vec<Difference>>> {
+        Box::pin(crate::snapshots::differences(from, to))
     }
 
     fn structures(&self) -> &'static [Structure] {

@@ -3,7 +3,7 @@
 mod common;
 
 use common::{World, both_profiles};
-use twin_fs::snapshots::{HeadChange, Keep, SnapshotView, StateKind};
+use twin_fs::snapshots::{Difference, HeadChange, Keep, SnapshotView, StateKind};
 use twin_fs::{Cpu, FsError, Op, ROOT_INO, Reply, Request, Settings, Volume};
 use twin_lfs::{LFS, Lfs, MkfsOptions};
 use twin_rt::{ClockOnly, Rt};
@@ -275,4 +275,53 @@ fn the_records_of_hundreds_of_snapshots_come_and_go() {
         Lfs::open(&world.rt, world.disk.clone(), Cpu::none(), settings, Default::default());
     drop(world.rt.block_on(opening).unwrap().unwrap());
     world.assert_clean();
+}
+
+#[test]
+fn a_difference_names_what_was_added_removed_and_changed_and_nothing_else() {
+    both_profiles(|options| {
+        let mut world = World::new(&options, SIZE);
+        let differences = |world: &World, from: &Volume, to: &Volume| -> Vec<String> {
+            let found = world.rt.block_on(LFS.differences(from, to)).unwrap().unwrap();
+            let text =
+                |d: &Difference| format!("{:?} {}", d.change, String::from_utf8_lossy(&d.path));
+            found.iter().map(text).collect()
+        };
+        let mkdir = |world: &mut World, name: &str| {
+            world.op(Op::MakeDir { dir: ROOT_INO, name: name.as_bytes().into(), mode: 0o755 })
+        };
+        for name in ["same", "gone", "grown", "touched", "was-file"] {
+            let ino = world.create(name);
+            world.write(ino, 0, &pattern(ino, 100_000));
+        }
+        mkdir(&mut world, "dir");
+        keep(&world, "a", Keep::Snapshot).unwrap();
+        let a = view(&world, "a").unwrap();
+        keep(&world, "a2", Keep::Snapshot).unwrap();
+        assert_eq!(differences(&world, &a, &view(&world, "a2").unwrap()), [""; 0]);
+        let ino = world.lookup("grown");
+        world.write(ino, 100_000, b"more");
+        for name in ["gone", "was-file"] {
+            world.op(Op::Unlink { dir: ROOT_INO, name: name.as_bytes().into() });
+        }
+        mkdir(&mut world, "was-file");
+        let dir = world.lookup("dir");
+        world.op(Op::MakeDir { dir, name: b"deep".as_slice().into(), mode: 0o700 });
+        churn(&mut world, "new", 60);
+        let ino = world.lookup("touched");
+        let set = twin_fs::SetAttr { mode: Some(0o600), ..Default::default() };
+        world.op(Op::SetAttr { ino, set });
+        let expected = [
+            "Added /dir/deep",
+            "Removed /gone",
+            "Changed /grown",
+            "Added /new",
+            "Changed /touched",
+            "Added /was-file",
+            "Removed /was-file",
+        ];
+        assert_eq!(differences(&world, &a, &world.volume), expected);
+        keep(&world, "b", Keep::Snapshot).unwrap();
+        assert_eq!(differences(&world, &a, &view(&world, "b").unwrap()), expected);
+    });
 }

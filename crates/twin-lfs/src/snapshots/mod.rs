@@ -13,6 +13,7 @@
 //! checkpoints, and each is in force with one checkpoint: [`take`] makes and deletes records, [`head`] makes a record
 //! the head, [`view`] opens one for reading, [`diff`] compares two.
 
+mod diff;
 mod head;
 mod take;
 mod view;
@@ -23,6 +24,8 @@ use std::rc::{Rc, Weak};
 use twin_disk::{Block, BlockDevice, Bytes, Origin};
 use twin_fs::dinode::{Dinode, HIDDEN};
 use twin_fs::{Core, FsError, Inode, Result};
+
+pub(crate) use diff::differences;
 
 use crate::format::{
     Checkpoint, HAS_SNAPSHOTS, SNAPSHOTS_INO, SnapshotRecord, SnapshotsFile, Superblock,
