@@ -27,4 +27,5 @@ pub mod observers;
 pub mod opening;
 pub mod record;
 pub mod source_map;
+pub mod states;
 mod status_file;

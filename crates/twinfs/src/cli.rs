@@ -28,6 +28,7 @@ mod mount;
 mod new_policy;
 mod observe;
 mod serve;
+mod states;
 
 pub(crate) use advise::Advise;
 pub(crate) use age::{Age, Forecast, Fork, Layout, Places, Snapshot, Start};
@@ -45,6 +46,10 @@ pub(crate) use mount::{Mount, MountChoice, Umount};
 pub(crate) use new_policy::NewPolicy;
 pub(crate) use observe::{Observe, ObserveMount};
 pub(crate) use serve::{Beside, Serve};
+pub(crate) use states::{
+    BranchState, CreateState, DeleteStates, DiffStates, ListStates, RollBack, StatesCommand,
+    SwitchState,
+};
 pub(crate) use twin_cli::{Format, Output, Reproduce};
 
 /// A file system with a twin: the same code, mounted and simulated.

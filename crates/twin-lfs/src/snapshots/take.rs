@@ -101,7 +101,7 @@ impl Lfs {
             kind,
             id: self.snapshots.content().next_id,
             serial: self.position.serial(),
-            time: core.rt.now(),
+            time: core.rt.civil(),
             free_head: self.numbers.free_head(),
             free_inodes: self.numbers.free(),
             orphans: self.numbers.orphans().len() as u64,

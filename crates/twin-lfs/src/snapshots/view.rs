@@ -63,7 +63,7 @@ impl SnapshotView for Lfs {
         let head = State {
             name: content.head.clone(),
             kind: StateKind::Head,
-            time: core.rt.now(),
+            time: core.rt.civil(),
             live_bytes: self.usage.live_bytes(),
         };
         let mut records: Vec<&SnapshotRecord> = content.records.iter().collect();
