@@ -18,6 +18,7 @@
 //! - [`failing`]: disks that fail under clients at work.
 //! - [`ending`]: every wait ends, on full volumes and failing disks, unmounting included.
 //! - [`damage`]: damaged images, opened and used.
+//! - [`snapshots()`]: states that are kept, deleted and brought back beside clients at work.
 //! - [`passes`], [`seeds`]: how tests go through them, and how a failure is made small.
 //! - [`nfs`]: the write contract of the NFS server: clients, network, server and disk, all failing.
 //!
@@ -44,6 +45,7 @@ mod repair;
 mod restarts;
 mod reuse;
 mod scenario;
+mod snapshots;
 mod subject;
 mod toy;
 mod traces;
@@ -74,6 +76,7 @@ pub use recount::{Recount, recount};
 pub use repair::{Repaired, repair};
 pub use reuse::{Reused, States, reuse, states};
 pub use scenario::Scenario;
+pub use snapshots::{Snapshotted, snapshots};
 pub use subject::Subject;
 pub use traces::{Damaged as DamagedFile, damaged_flight, damaged_trace};
 pub use world::{AnyWorld, Timing, World, make};
