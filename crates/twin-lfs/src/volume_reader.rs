@@ -19,7 +19,7 @@ use crate::format::HolderVersion;
 use crate::format::IFILE_INO;
 use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, SEG_ENTRY_BYTES, SUPERBLOCK_BYTES,
-    SegEntry, SnapshotRecord, Superblock,
+    SegEntry, SnapshotRecord, SnapshotsFile, Superblock,
 };
 use crate::forwards::load_forwards;
 use crate::forwards::{Forwards, Holder};
@@ -373,6 +373,20 @@ impl VolumeReader {
     /// True if pointers carry checksums.
     pub(crate) fn is_wide(&self) -> bool {
         self.sb.geometry.has_checksums()
+    }
+
+    /// The states that are kept, and the name of the head.
+    ///
+    /// # Errors
+    /// If the file with the records cannot be read.
+    pub(crate) async fn snapshots(&self) -> Result<SnapshotsFile> {
+        let Some(d) = &self.log_state.snapshots else { return Ok(SnapshotsFile::default()) };
+        let mut raw = Vec::new();
+        for lbn in 0..self.sb.geometry.blocks_for(d.size) as Lbn {
+            let ptr = self.ptr(d, lbn).await?;
+            raw.extend_from_slice(&self.block(d.ino, lbn, ptr).await?);
+        }
+        SnapshotsFile::decode(&self.sb, &raw)
     }
 
     /// Entries of a block of the inode map.

@@ -5,7 +5,8 @@ mod common;
 use common::{World, both_profiles};
 use twin_fs::snapshots::{Difference, HeadChange, Keep, SnapshotView, StateKind};
 use twin_fs::{Cpu, FsError, Op, ROOT_INO, Reply, Request, Settings, Volume};
-use twin_lfs::{LFS, Lfs, MkfsOptions};
+use twin_lfs::format::{SnapshotsFile, Superblock};
+use twin_lfs::{LFS, Lfs, MkfsOptions, check};
 use twin_rt::{ClockOnly, Rt};
 
 const SIZE: u64 = 32 << 20;
@@ -324,4 +325,90 @@ fn a_difference_names_what_was_added_removed_and_changed_and_nothing_else() {
         keep(&world, "b", Keep::Snapshot).unwrap();
         assert_eq!(differences(&world, &a, &view(&world, "b").unwrap()), expected);
     });
+}
+
+/// A closed volume with a file and two snapshots of it, as bytes, and where the newest snapshots' file is.
+fn with_two_snapshots(options: &MkfsOptions) -> (Vec<u8>, usize, Vec<u8>) {
+    let mut world = World::new(options, SIZE);
+    let content = pattern(1, 200_000);
+    let ino = world.create("a");
+    world.write(ino, 0, &content);
+    keep(&world, "one", Keep::Snapshot).unwrap();
+    world.write(ino, 0, &pattern(2, 100_000));
+    keep(&world, "two", Keep::Snapshot).unwrap();
+    world.rt.block_on(world.volume.close()).unwrap().unwrap();
+    world.assert_clean();
+    let bytes = world.disk.to_bytes();
+    let records = |at: &usize| u32::from_le_bytes(bytes[at + 12..at + 16].try_into().unwrap());
+    let mut files =
+        (0..bytes.len()).step_by(512).filter(|&at| bytes[at..].starts_with(b"twinsnps"));
+    let newest = files.rfind(|at| records(at) == 2).unwrap();
+    (bytes.clone(), newest, content)
+}
+
+fn check_and_repair(bytes: Vec<u8>) -> (check::Report, check::Report, World) {
+    let disk = std::rc::Rc::new(twin_disk::MemDisk::from_bytes(bytes));
+    let rt = Rt::new(ClockOnly::default(), 6);
+    let (options, mut ignore) = (check::CheckOptions { data: false }, |_| {});
+    let found =
+        rt.block_on(check::check(&rt, disk.clone(), &options, &mut ignore)).unwrap().unwrap();
+    let repaired =
+        rt.block_on(check::repair(&rt, disk.clone(), &options, &mut ignore)).unwrap().unwrap();
+    rt.crash();
+    let world = World::on(disk);
+    world.assert_clean();
+    (found, repaired, world)
+}
+
+#[test]
+fn a_repair_gives_up_a_snapshot_whose_table_is_lost_and_keeps_the_others() {
+    let (mut bytes, at, content) = with_two_snapshots(&MkfsOptions::modern([1; 16]));
+    let sb = Superblock::decode(&bytes, 0, SIZE).unwrap();
+    let file = SnapshotsFile::decode(&sb, &bytes[at..at + 4096]).unwrap();
+    let two = file.records.iter().find(|record| record.name == "two").unwrap();
+    let table = (two.ifile.ptrs[0].addr * u64::from(sb.geometry.frag_size)) as usize;
+    bytes[table..table + 4].copy_from_slice(&7u32.to_le_bytes());
+    let (found, repaired, world) = check_and_repair(bytes);
+    assert!(found.has(check::FindingKind::Snapshot), "{found}");
+    assert!(repaired.losses.iter().any(|loss| loss.what.contains("\"two\"")), "{repaired}");
+    let one = view(&world, "one").unwrap();
+    assert_eq!(read(&world, &one, "a").unwrap(), content);
+    assert!(view(&world, "two").is_err());
+    drop(one);
+    delete(&world, &["one"]).unwrap();
+    world.assert_clean();
+}
+
+#[test]
+fn a_repair_without_readable_records_gives_up_all_snapshots_and_their_space() {
+    let (mut bytes, at, _) = with_two_snapshots(&MkfsOptions::modern([1; 16]));
+    bytes[at + 20] ^= 1;
+    let (found, repaired, world) = check_and_repair(bytes);
+    assert!(found.has(check::FindingKind::Snapshot), "{found}");
+    assert!(!repaired.losses.is_empty(), "{repaired}");
+    let states = world.volume.layout.states(world.volume.core());
+    assert_eq!((states.states.len(), states.held_bytes), (1, 0));
+    assert_eq!(read(&world, &world.volume, "a").unwrap().len(), 200_000);
+    keep(&world, "one", Keep::Snapshot).unwrap();
+    world.assert_clean();
+}
+
+#[test]
+fn pins_that_no_record_accounts_for_are_found_and_counted_anew() {
+    // Without checksums on the usage table a wrong one can be written.
+    let (mut bytes, at, _) = with_two_snapshots(&MkfsOptions::classic([1; 16]));
+    let sb = Superblock::decode(&bytes, 0, SIZE).unwrap();
+    let rt = Rt::new(ClockOnly::default(), 1);
+    let disk = twin_disk::MemDisk::from_bytes(bytes.clone());
+    let checkpoint = rt.block_on(twin_lfs::read_checkpoint(&disk, &sb)).unwrap().unwrap();
+    let table = (checkpoint.ifile.ptrs[0].addr * u64::from(sb.geometry.frag_size)) as usize;
+    let _ = at;
+    let pins = u16::from_le_bytes([bytes[table + 6], bytes[table + 7]]);
+    assert_eq!(pins, 2, "segment 0 has the root directory of both");
+    bytes[table + 6] = 1;
+    let (found, repaired, world) = check_and_repair(bytes);
+    assert!(found.has(check::FindingKind::Usage) && !repaired.is_clean(), "{found}");
+    assert!(repaired.losses.is_empty(), "{repaired}");
+    delete(&world, &["one", "two"]).unwrap();
+    world.assert_clean();
 }

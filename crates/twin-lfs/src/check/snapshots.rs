@@ -3,7 +3,6 @@
 //! The records' own usage tables say which segments each state needs; the pins in the volume's table are compared with
 //! that. Each state is checked like a volume: always its tables, and with the option that reads all data its files.
 
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use twin_fs::Result;
@@ -76,19 +75,14 @@ impl LfsImage {
             let what = "the checkpoint's inode is not that of a file of snapshots";
             report.add(Finding::serious(FindingKind::Snapshot, what));
         }
-        let (mut walk, mut blocks) = (Walk::new(d), BTreeMap::new());
-        while let Some(Step { lbn, ptr }) = walk.next(&geometry) {
-            let step = Step { lbn, ptr };
-            if !self.claim_layout_block(SNAPSHOTS_INO, step, d.generation, report) {
-                continue;
-            }
-            match lbn {
-                ..0 => walk.descend(step, self.view.indirect(SNAPSHOTS_INO, lbn, ptr).await?),
-                _ => drop(blocks.insert(lbn, self.view.block(SNAPSHOTS_INO, lbn, ptr).await?)),
+        let mut walk = Walk::new(d);
+        while let Some(step) = walk.next(&geometry) {
+            let Step { lbn, ptr } = step;
+            if self.claim_layout_block(SNAPSHOTS_INO, step, d.generation, report) && lbn < 0 {
+                walk.descend(step, self.view.indirect(SNAPSHOTS_INO, lbn, ptr).await?);
             }
         }
-        let raw: Vec<u8> = blocks.values().flat_map(|block| block.to_vec()).collect();
-        SnapshotsFile::decode(&self.view.sb, &raw)
+        self.view.snapshots().await
     }
 
     /// The state of a record, for reading.
