@@ -11,7 +11,11 @@ use twin_disk::BlockDevice;
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::{Key, SettingsError, set, text_of};
 
+use crate::snapshots::{Difference, HeadChange};
 use crate::{Cpu, FsError, Result, Settings, Volume, dump};
+
+/// Why a layout refuses what concerns snapshots.
+pub const NO_SNAPSHOTS: &str = "this layout keeps no snapshots: only a log does";
 
 /// A layout entry: what programs can ask of a layout. See the module.
 pub trait LayoutKind: Sync {
@@ -65,6 +69,45 @@ pub trait LayoutKind: Sync {
     /// If there is no volume, or the device fails.
     fn without_contents<'a>(&'a self, _device: &'a dyn BlockDevice) -> BoxFuture<'a, Result<()>> {
         Box::pin(std::future::ready(Ok(())))
+    }
+
+    /// Makes another state the head of a volume that is not open, and closes it.
+    ///
+    /// # Errors
+    /// If the layout keeps no states, there is none of that name, it cannot become the head, or there is no room.
+    fn set_head<'a>(
+        &'a self,
+        _rt: &'a Rt,
+        _device: Rc<dyn BlockDevice>,
+        _change: &'a HeadChange,
+    ) -> BoxFuture<'a, Result<()>> {
+        Box::pin(std::future::ready(Err(FsError::NotSupported(NO_SNAPSHOTS))))
+    }
+
+    /// A state that is kept on an open volume, and is not its head, as a volume of its own, which can only be read; its
+    /// blocks take up to `cache_bytes` of memory. The state cannot be deleted while that exists.
+    ///
+    /// # Errors
+    /// If the layout keeps no states, there is none of that name, or what is wrong with it.
+    fn open_state<'a>(
+        &'a self,
+        _volume: &'a Volume,
+        _name: &'a str,
+        _cache_bytes: u64,
+    ) -> BoxFuture<'a, Result<Volume>> {
+        Box::pin(std::future::ready(Err(FsError::NotSupported(NO_SNAPSHOTS))))
+    }
+
+    /// The paths that differ between two states of a volume, in the order of their names.
+    ///
+    /// # Errors
+    /// If the layout keeps no states, or one cannot be read.
+    fn differences<'a>(
+        &'a self,
+        _from: &'a Volume,
+        _to: &'a Volume,
+    ) -> BoxFuture<'a, Result<Vec<Difference>>> {
+        Box::pin(std::future::ready(Err(FsError::NotSupported(NO_SNAPSHOTS))))
     }
 
     /// Marks as used on one volume what is used on another one, made in the same way; neither is open. No

@@ -22,6 +22,7 @@ use crate::flushing::Chosen;
 use crate::geometry::Ptr;
 use crate::inodes::Inode;
 use crate::scrub_view::ScrubView;
+use crate::snapshots::SnapshotView;
 use crate::{Ino, LogStatus, Result, Room, SpaceMap, VolumeStat};
 
 /// Whether an operation needs more space. Admission depends on it.
@@ -329,6 +330,8 @@ pub struct Views<'a> {
     pub hints: Option<&'a dyn PlacementHints>,
     /// It can be compared with what lies on its device.
     pub scrub: Option<&'a dyn ScrubView>,
+    /// It keeps states of the volume.
+    pub snapshots: Option<&'a dyn SnapshotView>,
 }
 
 /// What reaches the device before what else, for layouts that promise more than consistent volumes.

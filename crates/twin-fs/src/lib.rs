@@ -57,6 +57,7 @@ mod room_tests;
 pub mod scrub;
 mod scrub_view;
 mod settings;
+pub mod snapshots;
 mod space_map;
 mod stop;
 mod volume;
@@ -75,8 +76,8 @@ pub use flushing::{Chosen, flush_by_name, set_flush_by};
 pub use freeze::FreezeGuard;
 pub use inodes::{Inode, Refs, dinode};
 pub use kind::{
-    CheckReport, CheckRequest, DeclaredConfig, Identity, KeyHelp, LayoutConfig, LayoutKind, Opened,
-    VolumeProperty,
+    CheckReport, CheckRequest, DeclaredConfig, Identity, KeyHelp, LayoutConfig, LayoutKind,
+    NO_SNAPSHOTS, Opened, VolumeProperty,
 };
 pub use layout::{
     Answer, Change, Cleaned, Cleaning, Dirty, Figures, HintedRun, InodeEvent, Layout, LogView,

@@ -116,6 +116,7 @@ fn checkpoint_of(which: u8) -> Vec<u8> {
         orphans: 1,
         heads: vec![HeadPos { segment: 1, offset: 8192, next: 2 }; 2],
         picked: vec![9, 10],
+        snapshots: (which > 0).then(|| Dinode { ino: 0, ..ifile.clone() }),
         ifile,
     };
     checkpoint.encode(sb)

@@ -126,7 +126,12 @@ impl Lfs {
     /// Adds the ifile to the items of a checkpoint. Writing the ifile changes the segment usage
     /// table, which is a part of the ifile, so all blocks of the table that this log write will
     /// change are found first.
-    pub(crate) fn add_ifile(&self, core: &Core, items: &mut Vec<LogItem>) {
+    ///
+    /// The snapshots' file goes with it, unless the log write is to be of a state that is kept.
+    pub(crate) fn add_ifile(&self, core: &Core, items: &mut Vec<LogItem>, with_snapshots: bool) {
+        if with_snapshots {
+            self.collect_blocks(core, &self.snapshots.file.inode, true, &|_, _| true, items);
+        }
         for item in items.iter() {
             if let LogItem::Inodes(inodes) = item {
                 for anchor in inodes.iter().filter_map(|i| InodeState::of(i).map_block()) {
@@ -441,7 +446,7 @@ impl Lfs {
                     taken.is_data = true;
                     taken.contents_bytes += u64::from(len);
                 }
-                match lbn < 0 || inode.ino == IFILE_INO {
+                match lbn < 0 || inode.ino <= IFILE_INO {
                     true => taken.meta_bytes += u64::from(len),
                     false => taken.data_bytes += u64::from(len),
                 }

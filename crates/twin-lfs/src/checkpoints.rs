@@ -31,16 +31,16 @@ impl Checkpoints {
         }
     }
 
+    /// The number of the last one.
+    pub(crate) fn number(&self) -> u64 {
+        self.number.get()
+    }
+
     /// Begins a checkpoint and gives its number.
     pub(crate) fn begin(&self, now: Time) -> u64 {
         self.since_bytes.set(0);
         self.time.set(now);
         self.number.set(self.number.get() + 1);
-        self.number.get()
-    }
-
-    /// The number of the last one.
-    pub(crate) fn number(&self) -> u64 {
         self.number.get()
     }
 

@@ -162,15 +162,41 @@ impl Lfs {
     pub(crate) async fn checkpoint(&self, core: &Rc<Core>, closing: bool) -> Result<()> {
         let _alone = self.checkpointing.write().await;
         core.check_writable()?;
+        let log_write = self.build_whole(core, true)?;
+        let whole = self.describe_whole(core, log_write, closing);
+        self.complete_checkpoint(core, whole).await
+    }
+
+    /// Builds the log write of a checkpoint, or, without the snapshots' file, one of the same content.
+    pub(crate) fn build_whole(
+        &self,
+        core: &Rc<Core>,
+        with_snapshots: bool,
+    ) -> Result<Option<LogWrite>> {
         if self.forwards.is_empty() {
             self.usage.clear_forwards();
         }
         let mut items = self.snapshot(core, true);
-        self.add_ifile(core, &mut items);
-        let log_write = self.build(core, items, LOG_WRITE_CHECKPOINT, Origin::Checkpoint)?;
+        self.add_ifile(core, &mut items, with_snapshots);
+        self.build(core, items, LOG_WRITE_CHECKPOINT, Origin::Checkpoint)
+    }
+
+    /// The checkpoint of a log write that was just built.
+    pub(crate) fn describe_whole(
+        &self,
+        core: &Core,
+        log_write: Option<LogWrite>,
+        closing: bool,
+    ) -> Whole {
         self.note_all_taken(core);
         let (checkpoint, empty) = self.describe(core, closing);
-        self.send(core, log_write, None);
+        Whole { log_writes: vec![log_write], checkpoint, empty }
+    }
+
+    /// Sends the log writes of a checkpoint, and writes the checkpoint when they are durable.
+    pub(crate) async fn complete_checkpoint(&self, core: &Rc<Core>, whole: Whole) -> Result<()> {
+        let Whole { log_writes, checkpoint, empty } = whole;
+        log_writes.into_iter().for_each(|log_write| self.send(core, log_write, None));
         let target = self.progress.last();
         if self.settings.planted().is(PlantedFault::ReuseEarly) {
             self.set_clean(&empty);
@@ -211,6 +237,7 @@ impl Lfs {
             heads: self.position.heads(),
             picked,
             ifile: self.ifile.inode.d.borrow().clone(),
+            snapshots: self.snapshots.inode(),
         };
         (checkpoint, self.usage.with(SegmentTable::empty))
     }
@@ -232,6 +259,14 @@ impl Lfs {
         }
         Ok(())
     }
+}
+
+/// A checkpoint that is about to be written: what has to be durable before, and what becomes clean by it.
+pub(crate) struct Whole {
+    /// The log writes that it needs, the last of which has the ifile that it names.
+    pub(crate) log_writes: Vec<Option<LogWrite>>,
+    checkpoint: Checkpoint,
+    empty: Vec<u32>,
 }
 
 /// [`PlantedFault::SummaryFirst`]: parts each log write in its summary, which counts, and the rest.

@@ -131,7 +131,7 @@ impl Lfs {
         let lbn = self.sb.geometry.blocks_for(self.ifile.inode.d.borrow().size);
         // The block, and as many indirect blocks as could be missing.
         let most = block * (1 + self.sb.geometry.levels as u64);
-        self.reservations.reserve(most).map_err(|_| FsError::NoInodes)?;
+        self.reservations.reserve(most, self.usage.held_bytes()).map_err(|_| FsError::NoInodes)?;
         let before = self.ifile.inode.d.borrow().allocated;
         let first = (lbn - self.sb.usage_blocks()) * self.ifile.numbers_per_block();
         let mut buf = Buf::zeroed(block as usize);

@@ -6,9 +6,10 @@ use twin_clean::{placement, trigger, victim};
 use twin_disk::BlockDevice;
 use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::geometry::Geometry;
+use twin_fs::snapshots::{Difference, HeadChange};
 use twin_fs::{
-    CheckReport, CheckRequest, Cpu, DeclaredConfig, Identity, LayoutConfig, LayoutKind, Opened,
-    Result, Settings, Volume, VolumeProperty,
+    CheckReport, CheckRequest, Cpu, DeclaredConfig, FsError, Identity, LayoutConfig, LayoutKind,
+    NO_SNAPSHOTS, Opened, Result, Settings, Volume, VolumeProperty,
 };
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::value::bytes_for_people;
@@ -287,6 +288,35 @@ impl LayoutKind for LfsKind {
             let sb = read_superblock(device).await?;
             write_superblocks(device, &Superblock { without_contents: true, ..sb }).await
         })
+    }
+
+    fn set_head<'a>(
+        &'a self,
+        rt: &'a Rt,
+        device: Rc<dyn BlockDevice>,
+        change: &'a HeadChange,
+    ) -> BoxFuture<'a, Result<()>> {
+        Lfs::set_head(rt, device, change)
+    }
+
+    fn open_state<'a>(
+        &'a self,
+        volume: &'a Volume,
+        name: &'a str,
+        cache_bytes: u64,
+    ) -> BoxFuture<'a, Result<Volume>> {
+        Box::pin(async move {
+            let lfs = volume.layout_as::<Lfs>().ok_or(FsError::NotSupported(NO_SNAPSHOTS))?;
+            Ok(lfs.view(volume.core(), name, cache_bytes).await?.volume)
+        })
+    }
+
+    fn differences<'a>(
+        &'a self,
+        from: &'a Volume,
+        to: &'a Volume,
+    ) -> BoxFuture<'a, Result<Vec<Difference>>> {
+        Box::pin(crate::snapshots::differences(from, to))
     }
 
     fn structures(&self) -> &'static [Structure] {

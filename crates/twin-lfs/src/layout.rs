@@ -39,6 +39,15 @@ impl Lfs {
             Need::Shrink => self.cleaner_reserve() - u64::from(self.sb.segment_size),
         };
         self.room_left(core) >= bytes + kept
+            && (need == Need::Shrink || self.fits_beside_snapshots(bytes, core.cache.dirty_bytes()))
+    }
+
+    /// True if this many bytes can be changed beside what snapshots hold, and `waiting` that are dirty already: what
+    /// replaces a block that a snapshot needs takes space like what is new. Without snapshots it takes none.
+    fn fits_beside_snapshots(&self, bytes: u64, waiting: u64) -> bool {
+        let held = self.usage.held_bytes();
+        let more = self.admission.admitted_bytes() + waiting + bytes;
+        held == 0 || self.reservations.used() + held + more <= self.reservations.limit()
     }
 
     /// Admits an operation for which there is room and whose turn it is; otherwise `Err` with what is
@@ -51,6 +60,10 @@ impl Lfs {
         writer: &mut PacedWriter,
     ) -> Result<std::result::Result<AdmissionGuard, Lack>> {
         core.check_writable()?;
+        if need == Need::Grow && !self.fits_beside_snapshots(bytes, 0) {
+            // No cleaning gains what snapshots hold.
+            return Err(FsError::NoSpace);
+        }
         if !self.may_begin(core, bytes, need) {
             return Ok(Err(Lack::Room));
         }
@@ -176,7 +189,7 @@ impl Lfs {
 
     fn stat(&self) -> VolumeStat {
         let unit = u64::from(self.sb.geometry.frag_size);
-        let free = self.reservations.free();
+        let free = self.reservations.free(self.usage.held_bytes());
         let inodes = self.ifile.map_len();
         // Free numbers, and the numbers by which the map could grow into free space.
         let room = free / u64::from(self.sb.geometry.inode_size);
@@ -252,7 +265,7 @@ impl Layout for Lfs {
     }
 
     fn reserve(&self, _core: &Core, bytes: u64) -> Result<()> {
-        self.reservations.reserve(bytes)
+        self.reservations.reserve(bytes, self.usage.held_bytes())
     }
 
     fn release(&self, core: &Core, bytes: u64) {
@@ -332,7 +345,8 @@ impl Layout for Lfs {
 
     fn room(&self, _core: &Core) -> Room {
         let limit_bytes = self.reservations.limit();
-        Room { free_bytes: self.reservations.free(), limit_bytes }
+        let free_bytes = self.reservations.free(self.usage.held_bytes());
+        Room { free_bytes, limit_bytes }
     }
 
     fn figures(&self, _core: &Core) -> Figures {
@@ -344,7 +358,13 @@ impl Layout for Lfs {
     }
 
     fn views(&self) -> Views<'_> {
-        Views { order: Some(self), log: Some(self), scrub: Some(self), ..Views::default() }
+        Views {
+            order: Some(self),
+            log: Some(self),
+            scrub: Some(self),
+            snapshots: Some(self),
+            ..Views::default()
+        }
     }
 }
 

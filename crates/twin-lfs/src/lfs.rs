@@ -21,6 +21,7 @@ use crate::reservations::Reservations;
 use crate::segment_usage::{PolicySettings, SegmentTable, SegmentUsage};
 use crate::settings::LfsSettings;
 use crate::sizing;
+use crate::snapshots::Snapshots;
 use crate::stats::LfsStats;
 
 /// An open log-structured layout.
@@ -45,6 +46,8 @@ pub struct Lfs {
     pub(crate) pacing: Pacing,
     pub(crate) cleaner: CleanerState,
     pub(crate) usage: SegmentUsage,
+    /// The states that are kept.
+    pub(crate) snapshots: Snapshots,
     counters: Cell<LfsStats>,
     /// Inode blocks on their way to the device, and those read lately.
     pub(crate) inode_blocks: Rc<InodeBlocks>,
@@ -72,6 +75,7 @@ impl Lfs {
         let unit = u64::from(sb.geometry.block_size);
         let forwards = Rc::<Forwards>::default();
         core.set_block_map_hook(Rc::clone(&forwards) as _);
+        let snapshots = Snapshots::new(&sb, checkpoint, core);
         let lfs = Lfs {
             forwards,
             reservations: Reservations::new(sizing::capacity(&sb, 0)),
@@ -90,6 +94,7 @@ impl Lfs {
             pacing: Pacing::default(),
             cleaner: CleanerState::new(when.make()),
             usage,
+            snapshots,
             inode_blocks: Rc::new(InodeBlocks::new(unit)),
         };
         lfs.progress.begin_after(checkpoint.serial - 1);

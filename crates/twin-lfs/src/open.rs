@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use twin_cache::Lbn;
+use twin_cache::Frame;
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_fs::dinode::{Dinode, HIDDEN};
 use twin_fs::geometry::Geometry;
@@ -149,6 +149,7 @@ impl Lfs {
             heads,
             picked: Vec::new(),
             ifile: ifile.d.borrow().clone(),
+            snapshots: None,
         };
         let settings = LfsSettings { background_cleaning: false, ..LfsSettings::default() };
         let lfs = Lfs::assemble(sb.clone(), settings, ifile, &first, segments, &core)?;
@@ -182,7 +183,7 @@ impl Lfs {
         }
         let lbn = self.sb.usage_blocks();
         let frame = self.ifile.append(core, lbn, Block::Bytes(buf.freeze()));
-        self.reservations.reserve(self.ifile.inode.d.borrow().allocated)?;
+        self.reservations.reserve(self.ifile.inode.d.borrow().allocated, 0)?;
         self.numbers.set_list(3, numbers - 3);
         self.numbers.pick(ROOT_INO, frame);
         Ok(())
@@ -212,7 +213,7 @@ impl Lfs {
         let sb = read_superblock(&*device).await?;
         let checkpoint = read_checkpoint(&*device, &sb).await?;
         let read_only = settings.read_only;
-        if sb.must_write != 0 && !read_only {
+        if !sb.may_be_written() && !read_only {
             return Err(FsError::Invalid(
                 "the volume has features that this program cannot write: mount it read-only",
             ));
@@ -222,24 +223,7 @@ impl Lfs {
         let watch = Rc::new(Watch::new(rt.clone(), device));
         let device = Rc::clone(&watch) as Rc<dyn BlockDevice>;
         let core = core(rt, device, cpu, &sb, settings)?;
-        let ifile = Inode::new(checkpoint.ifile.clone());
-        let (segments, mut pinned) = load_table(&core, &sb, &ifile).await?;
-        let lfs = Lfs::assemble(sb, lfs_settings, ifile, &checkpoint, segments, &core)?;
-        for head in &checkpoint.heads {
-            lfs.usage.set_open(head.segment);
-            lfs.usage.set_open(head.next);
-        }
-        let table: Vec<SegEntry> =
-            lfs.with_segments(|s| (0..s.count()).map(|n| s.entry(n)).collect());
-        let (device, serial) = (&*core.device, checkpoint.serial);
-        load_forwards(device, &lfs.sb, table.into_iter(), serial, &lfs.forwards).await?;
-        lfs.pin_indirect(&core, &mut pinned).await?;
-        lfs.ifile.pin(pinned);
-        lfs.check_ifile()?;
-        if checkpoint.orphans > 0 {
-            lfs.find_orphans(&core).await?;
-        }
-        lfs.reservations.set_used(lfs.usage.live_bytes());
+        let lfs = around(&core, sb, lfs_settings, &checkpoint).await?;
         let mut recovered = Recovered::default();
         if checkpoint.closed {
             lfs.skip_serials(&core, checkpoint.serial);
@@ -271,25 +255,6 @@ impl Lfs {
         Ok((volume, recovered))
     }
 
-    /// Holds the ifile's indirect blocks for as long as the volume is open.
-    async fn pin_indirect(
-        &self,
-        core: &Core,
-        pinned: &mut Vec<Rc<twin_cache::Frame>>,
-    ) -> Result<()> {
-        let blocks = self.sb.geometry.blocks_for(self.ifile.inode.d.borrow().size);
-        let mut lbn = 0;
-        while lbn < blocks {
-            core.pin_parents(&self.ifile.inode, lbn as Lbn, pinned).await?;
-            lbn +=
-                if lbn < self.sb.geometry.direct as u64 { 1 } else { self.sb.geometry.per_block() };
-        }
-        if blocks > 0 {
-            core.pin_parents(&self.ifile.inode, blocks as Lbn - 1, pinned).await?;
-        }
-        Ok(())
-    }
-
     /// The ifile must be long enough for what every volume has.
     fn check_ifile(&self) -> Result<()> {
         let free_head = self.numbers.free_head();
@@ -312,7 +277,7 @@ impl Lfs {
     }
 
     /// Finds the inodes that the map marks as in need of work.
-    async fn find_orphans(&self, core: &Core) -> Result<()> {
+    pub(crate) async fn find_orphans(&self, core: &Core) -> Result<()> {
         for ino in ROOT_INO..self.ifile.map_len() {
             let frame = self.ifile.map_block(core, ino).await?;
             if matches!(self.ifile.entry(&frame, ino), ImapEntry::Used { orphan: true, .. }) {
@@ -321,6 +286,46 @@ impl Lfs {
         }
         Ok(())
     }
+}
+
+/// The layout's state at a checkpoint, before roll-forward.
+pub(crate) async fn around(
+    core: &Rc<Core>,
+    sb: Superblock,
+    lfs_settings: LfsSettings,
+    checkpoint: &Checkpoint,
+) -> Result<Lfs> {
+    let ifile = Inode::new(checkpoint.ifile.clone());
+    let (entries, frames) = read_table(core, &sb, &ifile).await?;
+    let segments = SegmentTable::new(&sb, entries);
+    around_table(core, sb, lfs_settings, checkpoint, (ifile, segments, frames)).await
+}
+
+/// As [`around`], with a usage table that may be another than the ifile's, and the frames of that.
+pub(crate) async fn around_table(
+    core: &Rc<Core>,
+    sb: Superblock,
+    lfs_settings: LfsSettings,
+    checkpoint: &Checkpoint,
+    (ifile, segments, frames): (Rc<Inode>, SegmentTable, Vec<Rc<Frame>>),
+) -> Result<Lfs> {
+    let lfs = Lfs::assemble(sb, lfs_settings, ifile, checkpoint, segments, core)?;
+    for head in &checkpoint.heads {
+        lfs.usage.set_open(head.segment);
+        lfs.usage.set_open(head.next);
+    }
+    let table: Vec<SegEntry> = lfs.with_segments(|s| (0..s.count()).map(|n| s.entry(n)).collect());
+    let (device, serial) = (&*core.device, checkpoint.serial);
+    load_forwards(device, &lfs.sb, table.into_iter(), serial, &lfs.forwards).await?;
+    lfs.ifile.pin_indirect(core).await?;
+    lfs.ifile.pin(frames);
+    lfs.check_ifile()?;
+    lfs.snapshots.load(core, &lfs.sb).await?;
+    if checkpoint.orphans > 0 {
+        lfs.find_orphans(core).await?;
+    }
+    lfs.reservations.set_used(lfs.usage.live_bytes());
+    Ok(lfs)
 }
 
 /// What the layers of a volume share. What files can do follows from the profile.
@@ -426,12 +431,12 @@ pub async fn read_checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Resul
     }
 }
 
-/// Reads the segment usage table and holds its blocks.
-async fn load_table(
+/// Reads the segment usage table of an ifile. Its frames come with it.
+pub(crate) async fn read_table(
     core: &Core,
     sb: &Superblock,
     ifile: &Rc<Inode>,
-) -> Result<(SegmentTable, Vec<Rc<twin_cache::Frame>>)> {
+) -> Result<(Vec<SegEntry>, Vec<Rc<Frame>>)> {
     let mut entries = Vec::with_capacity(sb.segments as usize);
     let frames = core.blocks(ifile, 0, sb.usage_blocks(), Origin::Recovery).await?;
     if frames.len() as u64 != sb.usage_blocks() {
@@ -445,7 +450,7 @@ async fn load_table(
     if entries.iter().any(|e| e.live_bytes > sb.segment_size) {
         return Err(FsError::inconsistent("the usage table has a segment with more than all live"));
     }
-    Ok((SegmentTable::new(sb, entries), frames))
+    Ok((entries, frames))
 }
 
 /// Frees what lost its name and cuts what was being cut, and makes the result the new starting

@@ -236,7 +236,8 @@ impl Lfs {
             }
         }
         for (ino, file) in files {
-            if ino != IFILE_INO {
+            // What the layout keeps in files of its own is computed, and not read.
+            if ino > IFILE_INO {
                 self.apply_file(core, ino, file, numbers).await?;
             }
         }
@@ -634,7 +635,7 @@ impl Lfs {
 
     /// Puts those of these numbers that are free before the list that begins at `head` and has
     /// `count` numbers.
-    async fn add_to_free_list(
+    pub(crate) async fn add_to_free_list(
         &self,
         core: &Rc<Core>,
         numbers: BTreeSet<Ino>,

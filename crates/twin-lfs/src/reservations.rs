@@ -20,6 +20,9 @@
 //! less than it gives back, and the volume must stop: with a sum that is too small it would promise
 //! space that the log does not have, and write-back would fail with data that was acknowledged.
 //!
+//! On a volume with snapshots, garbage in [pinned](crate::segment_usage) segments cannot be had. It is not a part of
+//! `used`, because it comes and goes with the live bytes of its segments; whoever asks says how much it is.
+//!
 //! Contract: nothing waits. Whether the log has *room now* is another question, which
 //! [`admission`](crate::admission) and [`room`](crate::room) answer.
 
@@ -42,10 +45,10 @@ impl Reservations {
         Reservations { used: Cell::new(0), limit: Cell::new(limit) }
     }
 
-    /// Reserves space: all or nothing.
-    pub(crate) fn reserve(&self, bytes: u64) -> Result<()> {
+    /// Reserves space: all or nothing. Snapshots hold `held` bytes besides, which nobody can have.
+    pub(crate) fn reserve(&self, bytes: u64, held: u64) -> Result<()> {
         let used = self.used.get() + bytes;
-        if bytes > 0 && used > self.limit.get() {
+        if bytes > 0 && used + held > self.limit.get() {
             return Err(FsError::NoSpace);
         }
         self.used.set(used);
@@ -80,8 +83,8 @@ impl Reservations {
         self.limit.get()
     }
 
-    /// Bytes that could still be reserved.
-    pub(crate) fn free(&self) -> u64 {
-        self.limit.get().saturating_sub(self.used.get())
+    /// Bytes that could still be reserved, while snapshots hold `held` bytes besides.
+    pub(crate) fn free(&self, held: u64) -> u64 {
+        self.limit.get().saturating_sub(self.used.get() + held)
     }
 }

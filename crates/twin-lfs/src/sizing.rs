@@ -9,14 +9,19 @@ const AHEAD_MAX: u32 = 32;
 /// cleaner always finds room to work in: the log less what is kept free of it, or less a fixed
 /// reserve if that leaves less. `more` segments are kept back besides.
 pub(crate) fn capacity(sb: &Superblock, more: u64) -> u64 {
-    let segment = u64::from(sb.segment_size);
-    // A segment loses its summaries, a block or more, and at its end less than a block.
-    let block = u64::from(sb.geometry.block_size);
-    let payload = segment - (segment / 64).max(block) - block;
+    let payload = payload(sb);
     let all = payload * u64::from(sb.segments);
     let reserve = payload * (u64::from(reserve_segments(sb)) + more);
     let kept = all / 100 * u64::from(sb.minfree);
     (all - kept).min(all.saturating_sub(reserve))
+}
+
+/// Bytes of a segment that can be had for files: it loses its summaries, a block or more, and at its end less than
+/// a block.
+pub(crate) fn payload(sb: &Superblock) -> u64 {
+    let segment = u64::from(sb.segment_size);
+    let block = u64::from(sb.geometry.block_size);
+    segment - (segment / 64).max(block) - block
 }
 
 /// Segments that are never counted on for data: for streams, the cleaner and checkpoints.

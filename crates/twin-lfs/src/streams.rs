@@ -137,7 +137,7 @@ impl Lfs {
 /// What a block of a file is.
 fn kind_of(inode: &Inode, lbn: Lbn) -> BlockKind {
     match lbn {
-        _ if inode.ino == IFILE_INO => BlockKind::Inode,
+        _ if inode.ino <= IFILE_INO => BlockKind::Inode,
         ..0 => BlockKind::Indirect,
         _ if inode.d.borrow().kind() == twin_fs::mode::DIRECTORY => BlockKind::Directory,
         _ => BlockKind::Data,

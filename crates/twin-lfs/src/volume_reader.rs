@@ -19,7 +19,7 @@ use crate::format::HolderVersion;
 use crate::format::IFILE_INO;
 use crate::format::{
     CHECKPOINT_BYTES, Checkpoint, HeadPos, IMAP_ENTRY_BYTES, SEG_ENTRY_BYTES, SUPERBLOCK_BYTES,
-    SegEntry, Superblock,
+    SegEntry, SnapshotRecord, SnapshotsFile, Superblock,
 };
 use crate::forwards::load_forwards;
 use crate::forwards::{Forwards, Holder};
@@ -35,6 +35,8 @@ const SEQUENTIAL_READ: u64 = 128 << 10;
 /// Where the log and its tables stand: as a checkpoint says, or as roll-forward left it.
 pub(crate) struct LogState {
     pub(crate) ifile: Dinode,
+    /// The inode of the snapshots' file, if there is one.
+    pub(crate) snapshots: Option<Dinode>,
     pub(crate) free_head: Ino,
     pub(crate) free_inodes: u64,
     pub(crate) orphans: u64,
@@ -59,6 +61,7 @@ impl LogState {
     pub(crate) fn of(checkpoint: &Checkpoint) -> LogState {
         LogState {
             ifile: checkpoint.ifile.clone(),
+            snapshots: checkpoint.snapshots.clone(),
             free_head: checkpoint.free_head,
             free_inodes: checkpoint.free_inodes,
             orphans: checkpoint.orphans,
@@ -73,11 +76,31 @@ impl LogState {
         }
     }
 
+    /// A state that is kept under a name. It has no log to go on with.
+    pub(crate) fn of_record(record: &SnapshotRecord) -> LogState {
+        LogState {
+            ifile: record.ifile.clone(),
+            snapshots: None,
+            free_head: record.free_head,
+            free_inodes: record.free_inodes,
+            orphans: record.orphans,
+            heads: Vec::new(),
+            serial: record.serial,
+            picked: Vec::new(),
+            log_segments: Vec::new(),
+            table: None,
+            blocks: BTreeMap::new(),
+            inodes: BTreeMap::new(),
+            forwards: Forwards::default(),
+        }
+    }
+
     /// Nothing is known of the volume but its superblock.
     pub(crate) fn unknown(sb: &Superblock) -> LogState {
         let ifile = Dinode::new(&sb.geometry, IFILE_INO, 0, 0, Timestamp::default());
         LogState {
             ifile,
+            snapshots: None,
             free_head: 0,
             free_inodes: 0,
             orphans: 0,
@@ -125,6 +148,7 @@ impl LogState {
         }
         LogState {
             ifile: lfs.ifile.inode.d.borrow().clone(),
+            snapshots: lfs.snapshots.inode(),
             free_head: lfs.numbers.free_head(),
             free_inodes: lfs.numbers.free(),
             orphans: lfs.numbers.orphans().len() as u64,
@@ -349,6 +373,20 @@ impl VolumeReader {
     /// True if pointers carry checksums.
     pub(crate) fn is_wide(&self) -> bool {
         self.sb.geometry.has_checksums()
+    }
+
+    /// The states that are kept, and the name of the head.
+    ///
+    /// # Errors
+    /// If the file with the records cannot be read.
+    pub(crate) async fn snapshots(&self) -> Result<SnapshotsFile> {
+        let Some(d) = &self.log_state.snapshots else { return Ok(SnapshotsFile::default()) };
+        let mut raw = Vec::new();
+        for lbn in 0..self.sb.geometry.blocks_for(d.size) as Lbn {
+            let ptr = self.ptr(d, lbn).await?;
+            raw.extend_from_slice(&self.block(d.ino, lbn, ptr).await?);
+        }
+        SnapshotsFile::decode(&self.sb, &raw)
     }
 
     /// Entries of a block of the inode map.

@@ -122,10 +122,18 @@ fn closed(options: &MkfsOptions) -> Rc<MemDisk> {
 
 /// All that can be asked for.
 fn everything() -> Vec<Request> {
-    let mut all: Vec<Request> =
-        ["overview", "superblock", "checkpoints", "segments", "summaries", "ifile", "inodes"]
-            .map(ask)
-            .into();
+    let mut all: Vec<Request> = [
+        "overview",
+        "superblock",
+        "checkpoints",
+        "segments",
+        "summaries",
+        "ifile",
+        "snapshots",
+        "inodes",
+    ]
+    .map(ask)
+    .into();
     all.extend((0..6).map(|segment| ask(&format!("summaries {segment}"))));
     for structure in ["inode", "dir", "file-map"] {
         let files = ["1", "2", "3", "/big", "/dir"];

@@ -19,7 +19,8 @@ use twin_lfs::MkfsOptions;
 use twin_lfs::format::{
     BlockInfo, CHECKPOINT_BYTES, Checkpoint, HeadPos, Header, HolderVersion, IMAP_ENTRY_BYTES,
     ImapEntry, InodeInfo, LOG_WRITE_CHECKPOINT, LOG_WRITE_CLEANER, LOG_WRITE_LAST, Profile,
-    SEG_ENTRY_BYTES, SegEntry, Summary, SummaryEntry, Superblock,
+    RecordKind, SEG_ENTRY_BYTES, SegEntry, SnapshotRecord, SnapshotsFile, Summary, SummaryEntry,
+    Superblock,
 };
 use twin_rt::Time;
 
@@ -174,11 +175,14 @@ fn checkpoints_are_as_described() {
             orphans: 0x6677,
             heads: vec![head; 2],
             picked: vec![0x88, 0x99, 0xaa],
+            snapshots: Some(Dinode { ino: 0, ..ifile.clone() }),
             ifile,
         };
         let raw = checkpoint.encode(&sb);
         let mut inode = vec![0; sb.geometry.inode_size as usize];
         checkpoint.ifile.encode(&sb.geometry, &mut inode);
+        let mut snapshots = vec![0; inode.len()];
+        checkpoint.snapshots.as_ref().unwrap().encode(&sb.geometry, &mut snapshots);
         let heads: Vec<u8> = [b4(11), b4(24 * 1024), b4(13)].concat().repeat(2);
         hold(
             "head",
@@ -202,12 +206,74 @@ fn checkpoints_are_as_described() {
             ("heads", heads),
             ("picked_list", [b8(0x88), b8(0x99), b8(0xaa)].concat()),
             ("ifile", inode.clone()),
+            ("snapshots", snapshots),
         ];
         let sizes = [("H", 2), ("P", 3), ("inode_size", inode.len())];
-        let used = 80 + 24 + 24 + inode.len();
+        let used = 80 + 24 + 24 + 2 * inode.len();
         hold("checkpoint", &raw[..used], &sizes, &values);
         assert!(raw[used..].iter().all(|&b| b == 0));
         assert_eq!(raw.len() as u64, CHECKPOINT_BYTES);
+    }
+}
+
+#[test]
+fn the_snapshots_file_is_as_described() {
+    for (profile, _) in PROFILES {
+        let sb = superblock(profile);
+        let ifile = Dinode::new(&sb.geometry, 1, 0, 0, Timestamp { secs: 7, nanos: 8 });
+        let ifile = Dinode { flags: HIDDEN, nlink: 1, ..ifile };
+        let mut inode = vec![0; sb.geometry.inode_size as usize];
+        ifile.encode(&sb.geometry, &mut inode);
+        let record = SnapshotRecord {
+            name: "before".into(),
+            kind: RecordKind::Branch,
+            id: 0x11,
+            serial: 0x22,
+            time: Time(0x33),
+            free_head: 0x44,
+            free_inodes: 0x55,
+            orphans: 0x66,
+            picked: 0x77,
+            live_bytes: 0x88,
+            ifile,
+        };
+        let file = SnapshotsFile { head: "work".into(), next_id: 0x99, records: vec![record] };
+        let raw = file.encode(&sb);
+        let name = |name: &str| {
+            let mut bytes = name.as_bytes().to_vec();
+            bytes.resize(128, 0);
+            bytes
+        };
+        let values = [
+            ("magic", b"twinsnps".to_vec()),
+            ("version", b4(1)),
+            ("count", b4(1)),
+            ("next_id", b8(0x99)),
+            ("name_len", b4(4)),
+            ("head_name", name("work")),
+        ];
+        hold("snapshots header", &raw[..1024], &[], &values);
+        let values = [
+            ("kind", b4(2)),
+            ("name_len", b4(6)),
+            ("id", b8(0x11)),
+            ("serial", b8(0x22)),
+            ("time", b8(0x33)),
+            ("free_head", b8(0x44)),
+            ("free_inodes", b8(0x55)),
+            ("orphans", b8(0x66)),
+            ("picked", b4(0x77)),
+            ("live_bytes", b8(0x88)),
+            ("name", name("before")),
+            ("ifile", inode.clone()),
+        ];
+        hold(
+            "snapshot record",
+            &raw[1024..1280 + inode.len()],
+            &[("inode_size", inode.len())],
+            &values,
+        );
+        assert!(raw[1280 + inode.len()..].iter().all(|&byte| byte == 0));
     }
 }
 
@@ -336,8 +402,10 @@ fn entries_of_narrow_summaries_are_as_described() {
 #[test]
 fn the_tables_of_the_ifile_are_as_described() {
     let mut raw = [9; SEG_ENTRY_BYTES];
-    SegEntry { live_bytes: 0x1234, forwards: true, written: Time(0x5678) }.encode(&mut raw);
-    let values = [("live_bytes", b4(0x1234)), ("flags", b4(1)), ("written", b8(0x5678))];
+    SegEntry { live_bytes: 0x1234, forwards: true, pins: 0x77, written: Time(0x5678) }
+        .encode(&mut raw);
+    let values =
+        [("live_bytes", b4(0x1234)), ("flags", b2(1)), ("pins", b2(0x77)), ("written", b8(0x5678))];
     hold("segment entry", &raw, &[], &values);
     let used = ImapEntry::Used { at: 0x1234, crc: 0x55, generation: 0x66, orphan: false };
     let orphan = ImapEntry::Used { at: 0x1234, crc: 0x55, generation: 0x66, orphan: true };

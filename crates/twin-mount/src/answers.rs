@@ -13,7 +13,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use twin_disk::{Freezable, Frozen};
 use twin_fs::scrub::ScrubHow;
-use twin_fs::{FileSystem, LayoutKind, Volume, write_cost};
+use twin_fs::snapshots::{Keep, SnapshotView};
+use twin_fs::{FileSystem, LayoutKind, NO_SNAPSHOTS, Volume, write_cost};
 use twin_host::Host;
 use twin_host::channel::{Channel, Session};
 use twin_lab::observe::{self, Observing};
@@ -22,6 +23,7 @@ use twin_trace::Recorder;
 
 use crate::observers::{Observation, Observers};
 use crate::scrubbing::{Begun, Scrubbing};
+use crate::states::{states_as_json, why_not_deleted, why_not_kept};
 
 /// The most bytes that one question for old content may cover.
 pub const OLD_MOST: u64 = 1 << 20;
@@ -74,6 +76,22 @@ pub enum Question {
     },
     /// Cancel the scrub.
     ScrubCancel,
+    /// The states that the volume keeps.
+    States,
+    /// Keep a state under a name.
+    KeepState {
+        /// The name.
+        name: String,
+        /// Whether it is a branch.
+        is_branch: bool,
+        /// The state that a branch is of; the present one otherwise.
+        from: Option<String>,
+    },
+    /// Delete states.
+    DeleteStates {
+        /// Their names.
+        names: Vec<String>,
+    },
 }
 
 /// What a mount's channel speaks for.
@@ -217,6 +235,44 @@ impl Client {
     }
 }
 
+impl Client {
+    /// What keeps states of the volume, unless a flight would not have what is asked of it.
+    fn snapshots(&self) -> Result<&dyn SnapshotView, String> {
+        if self.answers.freezable.is_none() {
+            return Err("it is mounted with --flight, and a flight has no snapshots".into());
+        }
+        self.answers.volume.layout().views().snapshots.ok_or_else(|| NO_SNAPSHOTS.to_owned())
+    }
+
+    fn states(&self) -> Result<Value, String> {
+        let states = self.snapshots()?.states(self.answers.volume.core());
+        Ok(states_as_json(&states))
+    }
+
+    async fn keep_state(
+        &self,
+        name: &str,
+        is_branch: bool,
+        from: Option<String>,
+    ) -> Result<Value, String> {
+        let what = match (is_branch, from) {
+            (false, _) => Keep::Snapshot,
+            (true, None) => Keep::Branch,
+            (true, Some(from)) => Keep::BranchOf(from),
+        };
+        let begun = self.host.now();
+        let kept = self.snapshots()?.keep(self.answers.volume.core(), name, what).await;
+        kept.map_err(|error| why_not_kept(name, &error))?;
+        Ok(json!({ "took_ns": self.host.now().since(begun) }))
+    }
+
+    async fn delete_states(&self, names: &[String]) -> Result<Value, String> {
+        let deleted = self.snapshots()?.delete(self.answers.volume.core(), names).await;
+        deleted.map_err(|error| why_not_deleted(names, &error))?;
+        Ok(json!({}))
+    }
+}
+
 /// How long a client that asks for intervals waits for one, in nanoseconds, and how often to look.
 const WAIT_NS: u64 = SECS;
 const LOOK_NS: u64 = 20 * MILLIS;
@@ -301,6 +357,14 @@ impl Session for Client {
                 Ok(Question::ScrubCancel) => {
                     self.answers.scrubbing.cancel();
                     Ok(self.answers.scrubbing.figures().to_string().into())
+                }
+                Ok(Question::States) => self.states().map(|answer| answer.to_string().into()),
+                Ok(Question::KeepState { name, is_branch, from }) => {
+                    let kept = self.keep_state(&name, is_branch, from).await;
+                    kept.map(|answer| answer.to_string().into())
+                }
+                Ok(Question::DeleteStates { names }) => {
+                    self.delete_states(&names).await.map(|answer| answer.to_string().into())
                 }
                 Err(error) => Err(format!("this is no question: {error}")),
             };

@@ -76,17 +76,23 @@ impl MountClient {
         }
     }
 
+    /// Has the kernel pass on what it has collected for the mount.
+    ///
+    /// # Errors
+    /// If the directory cannot be opened.
+    pub fn hand_over(&self) -> Result<(), String> {
+        let in_dir = |e: std::io::Error| format!("{}: {e}", self.dir.display());
+        let root = std::fs::File::open(&self.dir).map_err(in_dir)?;
+        hand_over(&root).map_err(in_dir)
+    }
+
     /// Has the mount hold the state of an instant, for as long as the device that is returned exists.
     /// What programs have written to the mount until now is in it.
     ///
     /// # Errors
     /// If the mount refuses, or its image cannot be read.
     pub fn freeze(self, keep_bytes: u64) -> Result<FrozenVolume, String> {
-        // What the kernel has collected goes to the mount first.
-        let root =
-            std::fs::File::open(&self.dir).map_err(|e| format!("{}: {e}", self.dir.display()))?;
-        hand_over(&root).map_err(|e| format!("{}: {e}", self.dir.display()))?;
-        drop(root);
+        self.hand_over()?;
         let (answer, _) = self.ask(Question::Freeze { keep_bytes })?;
         let text = |name: &str| answer[name].as_str().unwrap_or_default();
         let kind = layout(text("layout")).map_err(|error| error.to_string())?;

@@ -28,4 +28,5 @@ pub mod opening;
 pub mod record;
 pub mod scrubbing;
 pub mod source_map;
+pub mod states;
 mod status_file;

@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use twin_fs::{FileSystem, LayoutKind, Settings, Volume};
+use twin_fs::{FileSystem, FsError, LayoutKind, Settings, Volume};
 use twin_host::fuse::{Deputy, Mount as FuseMount, MountOptions, Ready, SessionOptions};
 use twin_host::serving::{
     Place, Trace, end_of_recording, finish, has_ended, must_be_outside, recorded,
@@ -43,6 +43,8 @@ pub struct MountRequest {
     pub foreground: bool,
     /// No changes are allowed.
     pub read_only: bool,
+    /// The snapshot or branch that is mounted instead of the head, read-only.
+    pub snapshot: Option<String>,
     /// Whether set-id bits have their meaning; `None`: unless the image may be another user's.
     pub suid: Option<bool>,
     /// The same of device nodes.
@@ -414,7 +416,7 @@ fn open(
         set.map_err(|why| format!("{image}: --alloc on {}: {why}", layout.noun()))?;
     }
     let log = event_log(request, words)?;
-    let (opened, note) = open_or_read(request, |read_only| {
+    let (mut opened, note) = open_or_read(request, |read_only| {
         let (direct, queue) = (!request.buffered, request.queue);
         let image = ImageOptions { read_only, direct, queue, ..ImageOptions::default() };
         let cache_bytes = request.budget.cache;
@@ -433,10 +435,32 @@ fn open(
         let options = OpenOptions { layout, of_layout, image, host, settings, flight, log };
         open_volume(&request.image, options)
     })?;
+    if let Some(name) = &request.snapshot {
+        opened.volume = state_of(request, layout, &opened, name)?;
+        // What is asked about the mount's device is not what is mounted.
+        opened.freezable = None;
+    }
     let begin = |to: &PathBuf| StatusFile::begin(to, &opened.volume);
     let status = request.status.as_ref().map(begin).transpose()?;
     let host = opened.host.clone();
     Ok((place(request, host, deputy, &opened.volume, words, note)?, opened, status))
+}
+
+/// The state of a volume that is mounted in place of its head.
+fn state_of(
+    request: &MountRequest,
+    layout: &'static dyn LayoutKind,
+    opened: &Opened,
+    name: &str,
+) -> Result<Volume, String> {
+    let opening = layout.open_state(&opened.volume, name, request.budget.cache);
+    let state = opened.host.rt().block_on(opening).map_err(|e| e.to_string())?;
+    state.map_err(|error| match error {
+        FsError::NotFound => {
+            format!("{}: it has no snapshot or branch {name:?}", request.image.display())
+        }
+        error => format!("{}: --snapshot {name}: {error}", request.image.display()),
+    })
 }
 
 /// The place where a volume that is open on a host is to be mounted.

@@ -28,11 +28,14 @@ const FFS: Depth =
 /// Rounds on one volume, each ended by a failure or by closing.
 const REUSE_ROUNDS: u64 = 12;
 
+/// Rounds on one volume, in each of which states are kept, deleted or brought back.
+const SNAPSHOT_ROUNDS: u64 = 6;
+
 /// Of the states of a sync that is on its way, every so manieth.
 const STATES_STRIDE: usize = 1;
 
 /// The kinds of runs, with what they are drawn by from a seed.
-const KINDS: [Kind; 22] = [
+const KINDS: [Kind; 23] = [
     ("show", Scenario::of_kind, |s| Ok(s.to_string())),
     ("run", Scenario::of_kind, |s| {
         twin_proof::run(s).map(|outcome| format!("{} requests", outcome.requests))
@@ -66,6 +69,10 @@ const KINDS: [Kind; 22] = [
     ("ffs-exhaustive", Scenario::exhaustive, exhaustive::<Ffs>),
     ("vsfs-exhaustive", Scenario::exhaustive, exhaustive::<Vsfs>),
     ("birth", Scenario::draw, |s| twin_proof::crash_birth(s, &Depth::default()).map(counted)),
+    ("snapshots", Scenario::snapshots, |s| {
+        let depth = Depth { points: 20, ..Depth::default() };
+        twin_proof::snapshots(s, SNAPSHOT_ROUNDS, &depth).map(|all| format!("{all:?}"))
+    }),
     ("full", Scenario::full, |s| twin_proof::full(s, 20).map(|filled| format!("{filled:?}"))),
     ("faults", Scenario::of_kind, |s| twin_proof::failing(s).map(|failed| format!("{failed:?}"))),
     ("ending", Scenario::ending, |s| {

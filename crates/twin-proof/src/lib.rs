@@ -20,6 +20,7 @@
 //! - [`damage`]: damaged images, opened and used.
 //! - [`rot()`]: every block of a small volume rots, and readers, the checker and a scrub find it.
 //! - [`scrubbed()`]: scrubs beside clients at work.
+//! - [`snapshots()`]: states that are kept, deleted and brought back beside clients at work.
 //! - [`passes`], [`seeds`]: how tests go through them, and how a failure is made small.
 //! - [`nfs`]: the write contract of the NFS server: clients, network, server and disk, all failing.
 //!
@@ -48,6 +49,7 @@ mod reuse;
 mod rot;
 mod scenario;
 mod scrubbing;
+mod snapshots;
 mod subject;
 mod toy;
 mod traces;
@@ -80,6 +82,7 @@ pub use reuse::{Reused, States, reuse, states};
 pub use rot::{Excuse, Fault, RotBounds, Rotted, Rotting, rot};
 pub use scenario::Scenario;
 pub use scrubbing::{Scrubbed, scrubbed};
+pub use snapshots::{Snapshotted, snapshots};
 pub use subject::Subject;
 pub use traces::{Damaged as DamagedFile, damaged_flight, damaged_trace};
 pub use world::{AnyWorld, Timing, World, make};

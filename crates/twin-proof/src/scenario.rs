@@ -205,6 +205,25 @@ impl Scenario {
         }
     }
 
+    /// A scenario for snapshots: half of the volumes are short of room, so that the cleaner works hard.
+    pub fn snapshots(seed: u64) -> Scenario {
+        let profile = if seed.is_multiple_of(3) { Profile::Classic } else { Profile::Modern };
+        let streams = if profile == Profile::Classic { 1 } else { 2 };
+        let scenario = match seed % 2 {
+            0 => Scenario {
+                size: 8 << 20,
+                ops: 400,
+                workload: "overwrite".into(),
+                fill: 60 + (seed / 2 % 4) as u32 * 8,
+                space: 1 << 20,
+                files: 20,
+                ..Scenario::draw(seed)
+            },
+            _ => Scenario { size: 16 << 20, ops: 120, fill: 10, ..Scenario::draw(seed) },
+        };
+        Scenario { profile, streams, segment: 64 << 10, ..scenario }
+    }
+
     /// A scenario that fills its volume to the brim, again and again.
     pub fn full(seed: u64) -> Scenario {
         let mut rng = Rng::stream(seed, "full");

@@ -29,6 +29,7 @@ mod new_policy;
 mod observe;
 mod scrub;
 mod serve;
+mod states;
 
 pub(crate) use advise::Advise;
 pub(crate) use age::{Age, Forecast, Fork, Layout, Places, Snapshot, Start};
@@ -47,6 +48,10 @@ pub(crate) use new_policy::NewPolicy;
 pub(crate) use observe::{Observe, ObserveMount};
 pub(crate) use scrub::Scrub;
 pub(crate) use serve::{Beside, Serve};
+pub(crate) use states::{
+    BranchState, CreateState, DeleteStates, DiffStates, ListStates, RollBack, StatesCommand,
+    SwitchState,
+};
 pub(crate) use twin_cli::{Format, Output, Reproduce};
 
 /// A file system with a twin: the same code, mounted and simulated.

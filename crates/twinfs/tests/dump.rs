@@ -52,6 +52,7 @@ fn every_structure_of_a_new_volume_is_shown_in_words_and_in_json() {
         &["summaries"],
         &["summaries", "0"],
         &["ifile"],
+        &["snapshots"],
         &["inodes"],
         &["inode", "2"],
         &["dir", "/"],

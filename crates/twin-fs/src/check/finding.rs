@@ -111,6 +111,8 @@ kinds! {
     Usage, "usage-table", "repair counts again";
     /// The log's own description of what lies in it.
     Summary, "summary", "repair moves what is in use there to another segment";
+    /// A snapshot or branch, or the file with all of them.
+    Snapshot, "snapshot", "repair deletes a snapshot whose tables cannot be read, and says which";
     /// The content of a file.
     Data, "data", "repair with --data removes the block: reading it stays an error";
     /// The device could not read a structure.

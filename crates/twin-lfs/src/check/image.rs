@@ -15,6 +15,7 @@ use twin_settings::value::bytes_for_people;
 
 use super::CheckOptions;
 use super::claims::{Claims, identity};
+use super::found_snapshots::FoundSnapshots;
 use super::map_entry::{LostInodes, MapEntry};
 use crate::format::{BlockContents, Profile, SegEntry};
 use crate::partial_segments::PartialSegments;
@@ -46,6 +47,10 @@ pub(super) struct LfsImage {
     pub(super) lost: Option<LostInodes>,
     /// Blocks of files that do not match their checksum.
     pub(super) rotten: BTreeSet<(Ino, Lbn)>,
+    /// The snapshots and branches.
+    pub(super) snapshots: FoundSnapshots,
+    /// True if it is the state of a record, which has no log of its own and whose pins mean nothing.
+    pub(super) is_record: bool,
     /// Segments with wrong summaries: a repair moves the live blocks out of them.
     pub(super) moves: BTreeSet<u32>,
 }
@@ -86,6 +91,8 @@ impl LfsImage {
             replaced: BTreeSet::new(),
             lost: None,
             rotten: BTreeSet::new(),
+            snapshots: FoundSnapshots::default(),
+            is_record: false,
             moves: BTreeSet::new(),
         }
     }

@@ -30,7 +30,7 @@ impl LfsImage {
         let blocks = blocks.min(self.view.sb.size / u64::from(geometry.block_size));
         let (mut walk, mut next, mut allocated) = (Walk::new(&d), 0, 0);
         while let Some(step) = walk.next(&geometry) {
-            if !self.claim_ifile_block(step, d.generation, report) {
+            if !self.claim_layout_block(IFILE_INO, step, d.generation, report) {
                 continue;
             }
             allocated += u64::from(step.ptr.len);
@@ -77,17 +77,23 @@ impl LfsImage {
         self.check_first_numbers(report);
     }
 
-    /// Claims a block of the ifile. Gives false if its pointer leads to no possible place.
-    fn claim_ifile_block(&mut self, step: Step, generation: u32, report: &mut Report) -> bool {
+    /// Claims a block of a file of the layout. Gives false if its pointer leads to no possible place.
+    pub(super) fn claim_layout_block(
+        &mut self,
+        ino: Ino,
+        step: Step,
+        generation: u32,
+        report: &mut Report,
+    ) -> bool {
         let Step { lbn, ptr } = step;
-        if !ptr.is_on_disk() && self.view.log_state.overlays(IFILE_INO, lbn) {
+        if !ptr.is_on_disk() && self.view.log_state.overlays(ino, lbn) {
             return true;
         }
         let name = if lbn < 0 { "indirect block" } else { "block" };
         let geometry = &self.view.sb.geometry;
         let wrong = |what: &str| {
             let what = format!("{name} {lbn}: address {}, {} bytes: {what}", ptr.addr, ptr.len);
-            Finding::serious(FindingKind::Pointer, what).of(IFILE_INO)
+            Finding::serious(FindingKind::Pointer, what).of(ino)
         };
         if !ptr.is_on_disk() || geometry.check_ptr(ptr, self.view.frags).is_err() {
             report.add(wrong("leads to no possible place"));
@@ -97,7 +103,7 @@ impl LfsImage {
             report.add(wrong("is not a whole block"));
         }
         let at = geometry.byte_of(ptr.addr);
-        let id = block_identity(IFILE_INO, generation, lbn, at, ptr.len, ptr.crc);
+        let id = block_identity(ino, generation, lbn, at, ptr.len, ptr.crc);
         match self.claims.block(at, ptr.len, id) {
             Ok(()) => {
                 let segment = self.view.sb.segment_of(at).unwrap_or_default();
@@ -220,6 +226,10 @@ impl LfsImage {
 
     /// Reports free numbers that are not on the list.
     fn check_unlisted(&mut self, report: &mut Report) {
+        if self.is_record {
+            // A record has only the number of those that were picked.
+            return;
+        }
         let picked = self.view.log_state.picked.clone();
         for ino in picked {
             match self.entry_mut(ino) {

@@ -11,7 +11,7 @@
 //!
 //! [`twin_fs::check`] checks files and names. The modules here check what only a log has:
 //! superblocks and checkpoints (`start`), the ifile with the usage table, the inode map and the
-//! list of free numbers (`map`, `map_entry`), the places of inodes (`image`), which places are in
+//! list of free numbers (`map`, `map_entry`), snapshots (`snapshots`), the places of inodes (`image`), which places are in
 //! use (`claims`), and the log, segment by segment (`log`). `round` is what the shared checker
 //! calls; `lost` finds inodes whose part of the map is lost; `rebuild` writes a repair.
 //!
@@ -29,6 +29,7 @@
 //! ```
 
 mod claims;
+mod found_snapshots;
 mod image;
 mod log;
 mod lost;
@@ -36,6 +37,7 @@ mod map;
 mod map_entry;
 mod rebuild;
 mod round;
+mod snapshots;
 pub(crate) mod start;
 #[cfg(test)]
 mod tests;
@@ -86,6 +88,7 @@ pub fn check<'a>(
         }
         let mut image = LfsImage::new(view, options);
         twin_fs::check::check(&mut image, &mut report, progress).await?;
+        image.check_states(&mut report).await?;
         report.notes.push(image.usage_note());
         Ok(report)
     })
@@ -115,7 +118,7 @@ async fn repair_volume(
     progress(Progress { phase: Phase::Volume, done: 0, total: 1 });
     let mut report = Report { skipped_data: !options.data, ..Report::default() };
     let (view, newest) = start::open(rt, Rc::clone(&device), &mut report).await?;
-    if view.sb.must_write != 0 {
+    if !view.sb.may_be_written() {
         return Err(FsError::Invalid(
             "the volume has features that this program cannot write: repair it with a newer one",
         ));
@@ -136,6 +139,9 @@ async fn repair_volume(
         lost = twin_fs::check::repair(&mut image, true, &mut again, progress).await?;
         report.losses = again.losses;
         report.paths.extend(again.paths);
+    }
+    for what in std::mem::take(&mut image.snapshots.lost) {
+        report.add_loss(None, what);
     }
     if let Some(found) = image.found_in_log() {
         let what = format!(

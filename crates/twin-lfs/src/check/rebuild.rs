@@ -78,6 +78,7 @@ pub(super) async fn rebuild(
         heads,
         picked: Vec::new(),
         ifile: ifile.d.borrow().clone(),
+        snapshots: None,
     };
     // No log write may defer blocks to a checkpoint: the only one comes at the end.
     let settings =
@@ -89,6 +90,7 @@ pub(super) async fn rebuild(
     fill_ifile(&lfs, &core, &entries, &image.map);
     let unwritten = lfs.ifile.inode.d.borrow().allocated + image.unwritten_bytes();
     lfs.reservations.set_used(lfs.usage.live_bytes() + unwritten);
+    lfs.store_snapshots(&core, image.snapshots.content.clone())?;
     let volume = VolumeOf::new(Rc::clone(&core), lfs)?;
     let writer = Writer { volume: &volume, image };
     writer.write_changes().await?;
@@ -160,7 +162,8 @@ impl LfsImage {
             let live_bytes = self.claims.segment(segment).live_bytes as u32 - ifile;
             // If a part of the ifile is lost, the flags of the table may be lost as well.
             let forwards = entry.forwards || self.lost.is_some();
-            SegEntry { live_bytes, forwards: forwards && live_bytes > 0, ..*entry }
+            let pins = self.snapshots.pins.get(&segment).copied().unwrap_or(0);
+            SegEntry { live_bytes, forwards: forwards && live_bytes > 0, pins, ..*entry }
         });
         entries.collect()
     }
@@ -168,7 +171,10 @@ impl LfsImage {
     /// Segments that the damaged volume needs: after a crash it is in force again.
     fn segments_found_in_use(&self) -> BTreeSet<u32> {
         let log_state = &self.view.log_state;
-        let live = |&segment: &u32| self.table[segment as usize].live_bytes > 0;
+        let live = |&segment: &u32| {
+            let entry = &self.table[segment as usize];
+            entry.live_bytes > 0 || entry.pins > 0
+        };
         let mut found: BTreeSet<u32> = (0..self.view.sb.segments).filter(live).collect();
         found.extend(self.ifile_bytes.keys());
         let heads = log_state.heads.iter().flat_map(|head| [head.segment, head.next]);

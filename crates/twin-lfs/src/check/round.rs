@@ -124,6 +124,9 @@ impl Image for LfsImage {
             report.counts.used_bytes = self.claims.live_bytes();
             self.check_orphan_count(report);
             self.check_usage(report);
+            if !self.is_record {
+                self.check_pins(report);
+            }
             self.check_log(report, progress).await;
             Ok(())
         })
@@ -171,6 +174,7 @@ impl LfsImage {
     async fn begin_round(&mut self, report: &mut Report) -> Result<Numbers> {
         self.claims = Claims::new(&self.view.sb);
         self.read_ifile(report).await;
+        self.read_snapshots(report).await;
         if self.repairs {
             self.find_lost_inodes().await;
         }

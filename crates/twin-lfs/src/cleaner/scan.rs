@@ -8,8 +8,8 @@ use twin_fs::dinode::Dinode;
 use twin_fs::{Core, FsError, Ino, Inode, ReadPass, Result};
 
 use super::Pace;
-use crate::format::IFILE_INO;
 use crate::format::{BlockContents, ImapEntry, PlacedBlock, Superblock};
+use crate::format::{IFILE_INO, SNAPSHOTS_INO};
 use crate::forwards::Holder;
 use crate::lfs::Lfs;
 use crate::log_items::RawInode;
@@ -158,14 +158,14 @@ impl Lfs {
         live: &mut LiveItems,
     ) -> Result<()> {
         match placed.what {
-            BlockContents::Block { ino: IFILE_INO, block, .. } => {
+            BlockContents::Block { ino: ino @ (IFILE_INO | SNAPSHOTS_INO), block, .. } => {
+                let file = if ino == IFILE_INO { &self.ifile } else { &self.snapshots.file };
                 let addr = at / u64::from(self.sb.geometry.frag_size);
-                let ptr = core.ptr(&self.ifile.inode, block.lbn).await?;
+                let ptr = core.ptr(&file.inode, block.lbn).await?;
                 if ptr.addr == addr
-                    && let Some(frame) =
-                        core.block(&self.ifile.inode, block.lbn, Origin::Cleaner).await?
+                    && let Some(frame) = core.block(&file.inode, block.lbn, Origin::Cleaner).await?
                 {
-                    self.ifile.mark_dirty(core, &frame);
+                    file.mark_dirty(core, &frame);
                 }
                 Ok(())
             }

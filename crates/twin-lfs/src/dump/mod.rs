@@ -35,6 +35,7 @@
 
 mod ifile;
 mod log;
+mod snapshots;
 mod source;
 mod volume;
 
@@ -82,6 +83,11 @@ pub const STRUCTURES: &[Structure] = &[
     Structure {
         name: "ifile",
         about: "the ifile: its inode, and which of its blocks holds what",
+        takes: StructureArgument::Nothing,
+    },
+    Structure {
+        name: "snapshots",
+        about: "the snapshots and branches, and the name of the head",
         takes: StructureArgument::Nothing,
     },
 ];
@@ -147,6 +153,7 @@ async fn show(
         ("summaries", StructureSelector::Number(segment)) => dumper.summaries(*segment).await?,
         ("summaries", _) => dumper.all_summaries().await,
         ("ifile", _) => dumper.ifile().await,
+        ("snapshots", _) => dumper.snapshots().await,
         _ => dumper.overview(recovered).await,
     }
     Ok(())

@@ -178,6 +178,7 @@ impl Dumper<'_> {
                 (_, Some(stream), _) => format!("head of {stream}"),
                 (_, _, Some(stream)) => format!("next of {stream}"),
                 (None, ..) => "unknown".into(),
+                (Some(entry), ..) if entry.pins > 0 => format!("pinned by {}", entry.pins),
                 (Some(entry), ..) if entry.live_bytes == 0 => "clean".into(),
                 _ => "used".into(),
             };

@@ -4,6 +4,7 @@ use twin_fs::dinode::{Dinode, FieldReader, FieldWriter};
 use twin_fs::{FsError, Ino, Result};
 use twin_rt::Time;
 
+use super::snapshots::SNAPSHOTS_MAX_BYTES;
 use super::superblock::{CHECKPOINT_BYTES, Superblock};
 
 /// The most streams that a log can have.
@@ -47,6 +48,8 @@ pub struct Checkpoint {
     pub picked: Vec<Ino>,
     /// The inode of the ifile, from which all other inodes are found.
     pub ifile: Dinode,
+    /// The inode of the snapshots' file, on a volume that has one.
+    pub snapshots: Option<Dinode>,
 }
 
 impl Checkpoint {
@@ -72,6 +75,9 @@ impl Checkpoint {
         }
         let (at, size) = (w.at, sb.geometry.inode_size as usize);
         self.ifile.encode(&sb.geometry, &mut raw[at..at + size]);
+        if let Some(snapshots) = &self.snapshots {
+            snapshots.encode(&sb.geometry, &mut raw[at + size..at + 2 * size]);
+        }
         let crc = crc32c::crc32c(&raw[HEAD..]);
         raw[..8].copy_from_slice(&MAGIC.to_le_bytes());
         raw[8..12].copy_from_slice(&crc.to_le_bytes());
@@ -116,11 +122,20 @@ impl Checkpoint {
             return Err(bad("the log's position is outside the volume"));
         }
         let picked = (0..picked).map(|_| r.u64()).collect();
-        let inode = &raw[r.at..r.at + sb.geometry.inode_size as usize];
+        let size = sb.geometry.inode_size as usize;
+        let inode = &raw[r.at..r.at + size];
         let frags = sb.size / u64::from(sb.geometry.frag_size);
         let ifile = Dinode::decode(&sb.geometry, inode, frags).map_err(&bad)?;
         if ifile.size > sb.size {
             return Err(bad("its ifile is longer than the volume"));
+        }
+        let inode = &raw[r.at + size..r.at + 2 * size];
+        let snapshots = match inode.iter().any(|&byte| byte != 0) {
+            true => Some(Dinode::decode(&sb.geometry, inode, frags).map_err(&bad)?),
+            false => None,
+        };
+        if snapshots.as_ref().is_some_and(|file| file.size > SNAPSHOTS_MAX_BYTES) {
+            return Err(bad("its snapshots' file is longer than one can be"));
         }
         let time = Time(time);
         Ok(Checkpoint {
@@ -134,6 +149,7 @@ impl Checkpoint {
             heads,
             picked,
             ifile,
+            snapshots,
         })
     }
 }
@@ -163,6 +179,7 @@ mod tests {
                 orphans: 1,
                 heads: vec![HeadPos { segment: 1, offset: 8192, next: 2 }; STREAMS_MAX],
                 picked: vec![9; PICKED_MAX],
+                snapshots: Some(Dinode { ino: 0, size: 4096, ..ifile.clone() }),
                 ifile,
             };
             let raw = checkpoint.encode(&sb);

@@ -9,6 +9,8 @@ use twin_rt::Time;
 
 /// The ifile's inode number.
 pub const IFILE_INO: Ino = 1;
+/// The number of the [snapshots' file](super::SnapshotsFile), which no name and no map entry can lead to.
+pub const SNAPSHOTS_INO: Ino = 0;
 /// Bytes of an entry of the inode map.
 pub const IMAP_ENTRY_BYTES: usize = 16;
 /// Bytes of an entry of the segment usage table.
@@ -75,18 +77,22 @@ pub struct SegEntry {
     pub live_bytes: u32,
     /// Its summaries may say of blocks that they are forwarded.
     pub forwards: bool,
+    /// How many snapshots and branches need something in it.
+    pub pins: u16,
     /// When its youngest block was written.
     pub written: Time,
 }
 
 /// Flag of a segment: [`SegEntry::forwards`].
 const FORWARDS: u32 = 1;
+/// Where the number of pins begins among the flags.
+const PINS_SHIFT: u32 = 16;
 
 impl SegEntry {
     /// Writes the entry into its 16 bytes.
     pub fn encode(&self, raw: &mut [u8]) {
         raw[..4].copy_from_slice(&self.live_bytes.to_le_bytes());
-        let flags = if self.forwards { FORWARDS } else { 0 };
+        let flags = if self.forwards { FORWARDS } else { 0 } | u32::from(self.pins) << PINS_SHIFT;
         raw[4..8].copy_from_slice(&flags.to_le_bytes());
         raw[8..16].copy_from_slice(&self.written.0.to_le_bytes());
     }
@@ -96,7 +102,8 @@ impl SegEntry {
         let live_bytes = u32::from_le_bytes(std::array::from_fn(|i| raw[i]));
         let flags = u32::from_le_bytes(std::array::from_fn(|i| raw[4 + i]));
         let written = Time(u64::from_le_bytes(std::array::from_fn(|i| raw[8 + i])));
-        SegEntry { live_bytes, forwards: flags & FORWARDS != 0, written }
+        let pins = (flags >> PINS_SHIFT) as u16;
+        SegEntry { live_bytes, forwards: flags & FORWARDS != 0, pins, written }
     }
 }
 
@@ -121,7 +128,7 @@ mod tests {
 
     #[test]
     fn segment_entries_survive_the_disk() {
-        let entry = SegEntry { live_bytes: 77, forwards: true, written: Time(1 << 60) };
+        let entry = SegEntry { live_bytes: 77, forwards: true, pins: 1100, written: Time(1 << 60) };
         let mut raw = [0; SEG_ENTRY_BYTES];
         entry.encode(&mut raw);
         assert_eq!(SegEntry::decode(&raw), entry);

@@ -25,6 +25,10 @@ pub enum Profile {
     Modern,
 }
 
+/// The bit of `must_write` that says that there are snapshots, or were: a writer must not fill segments
+/// that they need.
+pub const HAS_SNAPSHOTS: u64 = 1;
+
 /// The bit of `may_ignore` for [`Superblock::without_contents`].
 const WITHOUT_CONTENTS: u64 = 1;
 
@@ -47,8 +51,8 @@ pub struct Superblock {
     pub size: u64,
     /// Copies of the superblock and of each checkpoint: 1, or 2 with one at the end.
     pub copies: u32,
-    /// Feature bits that a writer must know. None are defined yet: a volume with any of them can
-    /// only be read.
+    /// Feature bits that a writer must know: [`HAS_SNAPSHOTS`], and others that this program does not
+    /// know, with which a volume can only be read.
     pub must_write: u64,
     /// The contents of files are missing, as in a fork: what is read in their place matches no
     /// checksum.
@@ -122,6 +126,11 @@ impl Superblock {
 
     /// The fewest segments that a volume can have.
     pub const MIN_SEGMENTS: u32 = 16;
+
+    /// True if this program knows all that a writer must know.
+    pub fn may_be_written(&self) -> bool {
+        self.must_write & !HAS_SNAPSHOTS == 0
+    }
 
     /// First byte of a segment.
     pub fn segment_start(&self, segment: u32) -> u64 {

@@ -13,10 +13,10 @@ use std::collections::BTreeSet;
 
 use twin_cache::Lbn;
 use twin_clean::inputs::SegmentState as Use;
-use twin_fs::{Ino, Result};
+use twin_fs::{FsError, Ino, Result};
 use twin_rt::Time;
 
-use crate::format::{HeadPos, Superblock};
+use crate::format::{HeadPos, SegEntry, Superblock};
 use crate::settings::LfsSettings;
 use policies::CleaningPolicies;
 
@@ -82,6 +82,41 @@ impl SegmentUsage {
     /// Live bytes of all segments.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.with(SegmentTable::live_bytes)
+    }
+
+    /// Bytes of pinned segments that cannot be had.
+    pub(crate) fn held_bytes(&self) -> u64 {
+        self.with(SegmentTable::held_bytes)
+    }
+
+    /// What would be held if all segments in use were pinned.
+    pub(crate) fn held_if_all_pinned(&self) -> u64 {
+        self.with(SegmentTable::held_if_all_pinned)
+    }
+
+    /// The most pins that a segment has.
+    pub(crate) fn most_pins(&self) -> u16 {
+        self.with(|table| (0..table.count()).map(|s| table.entry(s).pins).max().unwrap_or(0))
+    }
+
+    /// Segments with live bytes.
+    pub(crate) fn live_segments(&self) -> Vec<u32> {
+        self.with(|table| (0..table.count()).filter(|&s| table.entry(s).live_bytes > 0).collect())
+    }
+
+    /// A snapshot or branch needs these segments from now on.
+    pub(crate) fn pin(&self, segments: &[u32]) -> Result<()> {
+        self.parts.borrow_mut().table.pin(segments).map_err(FsError::inconsistent)
+    }
+
+    /// A snapshot or branch needs these segments no more.
+    pub(crate) fn unpin(&self, segments: &[u32]) -> Result<()> {
+        self.parts.borrow_mut().table.unpin(segments).map_err(FsError::inconsistent)
+    }
+
+    /// Checks the sums of what is pinned.
+    pub(crate) fn assert_held(&self) {
+        self.with(SegmentTable::assert_held);
     }
 
     /// Live bytes of a segment.
@@ -226,7 +261,7 @@ impl SegmentUsage {
     /// count as being cleaned from now on.
     pub(crate) fn take_victims(&self, tried: &BTreeSet<u32>, choice: VictimChoice) -> Vec<u32> {
         let UsageState { table, policies } = &mut *self.parts.borrow_mut();
-        let mut victims = Vec::new();
+        let (mut victims, mut pinned) = (Vec::new(), Vec::new());
         tried.iter().for_each(|&segment| table.set_cleaning(segment, true));
         while victims.len() < policies.batch() {
             let victim = match choice {
@@ -235,11 +270,15 @@ impl SegmentUsage {
             };
             let Some(victim) = victim else { break };
             table.set_cleaning(victim, true);
-            // What is empty needs a checkpoint, no cleaning.
-            if table.entry(victim).live_bytes > 0 {
-                victims.push(victim);
+            // What is empty needs a checkpoint, no cleaning; from what snapshots need nothing is gained.
+            let SegEntry { live_bytes, pins, .. } = table.entry(victim);
+            match (live_bytes, pins) {
+                (_, 1..) => pinned.push(victim),
+                (1.., 0) => victims.push(victim),
+                (0, 0) => {}
             }
         }
+        pinned.into_iter().for_each(|segment| table.set_cleaning(segment, false));
         victims
     }
 

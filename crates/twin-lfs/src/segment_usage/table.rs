@@ -5,6 +5,10 @@
 //! has reached the disk ([`SegmentTable::empty`], [`SegmentTable::set_clean`]): until then a crash may
 //! bring back a state that needs what is in it.
 //!
+//! A segment is *pinned* while snapshots or branches need something in it: it does not become clean, it is no
+//! victim, and what is garbage in it cannot be had, which [`SegmentTable::held_bytes`] adds up. Policies are told
+//! that a pinned segment is full.
+//!
 //! Beside the entries it keeps what policies of `twin-clean` are told of segments
 //! ([`SegmentInfo`]), in fragments, with user writes as time. Of what was before the volume was
 //! opened only the order is known: segments count as written one after the other, oldest first.
@@ -15,6 +19,7 @@ use twin_clean::inputs::{NO_SEGMENT, SegmentInfo, SegmentState as Use};
 use twin_rt::Time;
 
 use crate::format::{SegEntry, Superblock};
+use crate::sizing;
 
 /// What a segment may be used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,6 +39,8 @@ pub struct SegmentTable {
     states: Vec<SegmentState>,
     clean: BTreeSet<u32>,
     live_bytes: u64,
+    /// Bytes of pinned segments that are not live and cannot be had.
+    held_bytes: u64,
     /// Blocks of the table on disk that are out of date.
     changed: BTreeSet<u64>,
     info: Vec<SegmentInfo>,
@@ -43,12 +50,17 @@ pub struct SegmentTable {
     opened: u64,
 }
 
+/// True if nothing in a segment with this entry is needed.
+fn is_clean(entry: &SegEntry) -> bool {
+    entry.live_bytes == 0 && entry.pins == 0
+}
+
 /// What policies are told of segments found on a device: written one after the other, those with
 /// the oldest content first.
 fn infos_of(entries: &[SegEntry], segment: u32, unit: u32) -> Vec<SegmentInfo> {
     let size = segment / unit;
     let mut info = vec![SegmentInfo::default(); entries.len()];
-    let mut used: Vec<usize> = (0..entries.len()).filter(|&s| entries[s].live_bytes > 0).collect();
+    let mut used: Vec<usize> = (0..entries.len()).filter(|&s| !is_clean(&entries[s])).collect();
     used.sort_by_key(|&s| (entries[s].written, s));
     for (serial, s) in (0u64..).zip(used) {
         let (opened_at, sealed_at) = (serial * u64::from(size), (serial + 1) * u64::from(size));
@@ -56,7 +68,10 @@ fn infos_of(entries: &[SegEntry], segment: u32, unit: u32) -> Vec<SegmentInfo> {
             state: Use::Sealed,
             size_blocks: size,
             written_blocks: size,
-            live_blocks: entries[s].live_bytes.div_ceil(unit).min(size),
+            live_blocks: match entries[s].pins {
+                0 => entries[s].live_bytes.div_ceil(unit).min(size),
+                _ => size,
+            },
             opened_at,
             sealed_at,
             youngest_at: sealed_at,
@@ -68,10 +83,21 @@ fn infos_of(entries: &[SegEntry], segment: u32, unit: u32) -> Vec<SegmentInfo> {
     info
 }
 
+/// What cannot be had of a segment with this entry although it is not live.
+fn held(sb: &Superblock, entry: &SegEntry) -> u64 {
+    match entry.pins {
+        0 => 0,
+        _ => sizing::payload(sb).saturating_sub(entry.live_bytes.into()),
+    }
+}
+
+fn held_in_all(sb: &Superblock, entries: &[SegEntry]) -> u64 {
+    entries.iter().map(|entry| held(sb, entry)).sum()
+}
+
 impl SegmentTable {
-    /// A table with these entries; segments without live bytes are clean.
+    /// A table with these entries; segments without live bytes and pins are clean.
     pub fn new(sb: &Superblock, entries: Vec<SegEntry>) -> SegmentTable {
-        let is_clean = |e: &SegEntry| e.live_bytes == 0;
         let states = |e| if is_clean(e) { SegmentState::Clean } else { SegmentState::Used };
         let info = infos_of(&entries, sb.segment_size, sb.geometry.frag_size);
         let opened = entries.len() as u64;
@@ -83,6 +109,7 @@ impl SegmentTable {
             states: entries.iter().map(states).collect(),
             clean: (0..).zip(&entries).filter(|(_, e)| is_clean(e)).map(|(s, _)| s).collect(),
             live_bytes: entries.iter().map(|e| u64::from(e.live_bytes)).sum(),
+            held_bytes: held_in_all(sb, &entries),
             changed: BTreeSet::new(),
             entries,
         }
@@ -106,6 +133,59 @@ impl SegmentTable {
     /// Live bytes of all segments.
     pub fn live_bytes(&self) -> u64 {
         self.live_bytes
+    }
+
+    /// Bytes of pinned segments that are not live and cannot be had.
+    pub fn held_bytes(&self) -> u64 {
+        self.held_bytes
+    }
+
+    /// What would be held if all segments in use were pinned.
+    pub(super) fn held_if_all_pinned(&self) -> u64 {
+        let used = self.entries.iter().filter(|entry| !is_clean(entry));
+        used.map(|entry| held(&self.sb, &SegEntry { pins: 1, ..*entry })).sum()
+    }
+
+    /// Each of these segments gets a pin more.
+    ///
+    /// # Errors
+    /// If one has as many as can be counted; then none gets one.
+    pub(super) fn pin(&mut self, segments: &[u32]) -> Result<(), &'static str> {
+        if segments.iter().any(|&s| self.entry(s).pins == u16::MAX) {
+            return Err("a segment is needed by as many snapshots as can be counted");
+        }
+        segments.iter().for_each(|&s| self.change_entry(s, |entry| entry.pins += 1));
+        Ok(())
+    }
+
+    /// Each of these segments loses a pin. What nothing in is needed any more becomes clean with the next
+    /// checkpoint.
+    ///
+    /// # Errors
+    /// If one has none; then none loses one.
+    pub(super) fn unpin(&mut self, segments: &[u32]) -> Result<(), &'static str> {
+        if segments.iter().any(|&s| self.entry(s).pins == 0) {
+            return Err("a snapshot needs a segment that is not pinned: check the volume");
+        }
+        segments.iter().for_each(|&s| self.change_entry(s, |entry| entry.pins -= 1));
+        Ok(())
+    }
+
+    /// Checks what is counted step by step against the entries.
+    ///
+    /// # Panics
+    /// If they differ.
+    pub(super) fn assert_held(&self) {
+        assert_eq!(
+            self.held_bytes,
+            held_in_all(&self.sb, &self.entries),
+            "bytes held by snapshots"
+        );
+    }
+
+    /// All blocks of the table on disk are out of date.
+    pub(crate) fn set_all_changed(&mut self) {
+        self.changed.extend(0..self.sb.usage_blocks());
     }
 
     /// How many segments are clean.
@@ -142,6 +222,7 @@ impl SegmentTable {
         info.size_blocks = self.sb.segment_size / self.sb.geometry.frag_size;
         // What is left at its end comes back with cleaning, like what is dead.
         info.written_blocks = info.size_blocks;
+        self.tell_live(segment);
     }
 
     /// Says that a stream, of this number, begins to fill a segment.
@@ -208,16 +289,16 @@ impl SegmentTable {
 
     /// Says that nothing in a segment is needed any more.
     pub(super) fn set_clean(&mut self, segment: u32) {
-        debug_assert_eq!(self.entries[segment as usize].live_bytes, 0);
+        debug_assert!(is_clean(&self.entries[segment as usize]));
         self.states[segment as usize] = SegmentState::Clean;
         self.clean.insert(segment);
         self.info[segment as usize] = SegmentInfo::default();
     }
 
-    /// Used segments without a live byte.
+    /// Used segments without a live byte that no snapshot needs.
     pub fn empty(&self) -> Vec<u32> {
         (0..self.count())
-            .filter(|&s| self.state(s) == SegmentState::Used && self.entry(s).live_bytes == 0)
+            .filter(|&s| self.state(s) == SegmentState::Used && is_clean(&self.entries[s as usize]))
             .collect()
     }
 
@@ -229,13 +310,28 @@ impl SegmentTable {
 
     fn change(&mut self, byte: u64, f: impl FnOnce(&mut SegEntry)) {
         if let Some(segment) = self.sb.segment_of(byte) {
-            let entry = &mut self.entries[segment as usize];
-            f(entry);
-            let live = entry.live_bytes.div_ceil(self.sb.geometry.frag_size);
-            self.info[segment as usize].live_blocks = live;
-            let block = self.table_block(segment);
-            self.changed.insert(block);
+            self.change_entry(segment, f);
         }
+    }
+
+    fn change_entry(&mut self, segment: u32, f: impl FnOnce(&mut SegEntry)) {
+        let entry = &mut self.entries[segment as usize];
+        self.held_bytes -= held(&self.sb, entry);
+        f(entry);
+        self.held_bytes += held(&self.sb, entry);
+        self.tell_live(segment);
+        let block = self.table_block(segment);
+        self.changed.insert(block);
+    }
+
+    /// Tells policies how much of a segment lives. A pinned one that is not being filled is as good as full.
+    fn tell_live(&mut self, segment: u32) {
+        let entry = &self.entries[segment as usize];
+        let info = &mut self.info[segment as usize];
+        info.live_blocks = match info.state {
+            Use::Sealed | Use::Cleaning if entry.pins > 0 => info.size_blocks,
+            _ => entry.live_bytes.div_ceil(self.sb.geometry.frag_size),
+        };
     }
 
     /// Counts bytes at byte `at` of the device as live, written `now`.
@@ -342,5 +438,24 @@ mod tests {
         table.add_live(at + 4096, 512, Time(4));
         assert_eq!((table.live_bytes(), table.entry(3).live_bytes), (4608, 4608));
         assert_eq!(table.entry(3).written, Time(5));
+    }
+    #[test]
+    fn a_pinned_segment_is_neither_clean_nor_a_victim() {
+        let mut table = table();
+        let segment = table.take_clean(0).unwrap();
+        let at = table.sb.segment_start(segment);
+        table.begin(segment, 0);
+        table.add_live(at, 8192, Time(5));
+        table.set_used(segment);
+        table.pin(&[segment]).unwrap();
+        assert_eq!(table.held_bytes(), sizing::payload(&table.sb) - 8192);
+        let info = table.info()[segment as usize];
+        assert_eq!(info.live_blocks, info.written_blocks);
+        table.sub_live(at, 8192);
+        assert_eq!((table.empty(), table.held_bytes()), (vec![], sizing::payload(&table.sb)));
+        table.unpin(&[segment]).unwrap();
+        assert_eq!((table.empty(), table.held_bytes()), (vec![segment], 0));
+        assert!(table.unpin(&[segment]).is_err());
+        table.assert_held();
     }
 }

@@ -32,6 +32,14 @@ impl World {
         World { rt, disk, volume, settings, lfs, next_id: 1 }
     }
 
+    /// The volume on a disk.
+    pub fn of_disk(disk: Rc<MemDisk>) -> World {
+        let rt = Rt::new(ClockOnly::default(), 1);
+        let (settings, lfs) = (Settings::default(), LfsSettings::default());
+        let volume = open(&rt, &disk, &settings, &lfs);
+        World { rt, disk, volume, settings, lfs, next_id: 1 }
+    }
+
     /// Closes and opens.
     pub fn reopen(mut self) -> World {
         self.rt.block_on(self.volume.close()).unwrap().unwrap();

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use twin_ageing::copy;
 use twin_lab::layouts::LAYOUTS;
 
+use super::states::StatesCommand;
 use super::{Output, Pace, layouts};
 use crate::choices::foreign_formats;
 use crate::size::Size;
@@ -45,22 +46,36 @@ pub(crate) struct Layout {
     pub(crate) what: Option<PathBuf>,
 }
 
-/// Write down where all files and all free space are.
+/// Keep states of a volume; or write down where all files are.
 ///
-/// A snapshot has the sizes, ages and places of all files and the free space, no contents, and names
+/// With one of the commands below: a log keeps states of the volume, which take no copy and no time. A snapshot stays
+/// as it was, a branch can go on when it has become the head. What a state needs is not cleaned as long as it exists
+/// (docs/snapshots.md).
+///
+/// With --output: a file with the sizes, ages and places of all files and the free space, no contents, and names
 /// only with --names. The source is an image that is not mounted, or a directory on any file system.
-/// `twinfs layout` shows a snapshot, and with --snapshots many of one file system over time.
-/// docs/ageing.md has a systemd timer and a cron line for daily snapshots.
+/// `twinfs layout` shows such a file, and with --snapshots many of one file system over time.
+/// docs/ageing.md has a systemd timer and a cron line for daily ones.
 #[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(after_help = "Examples:\n  \
+    twinfs snapshot create /mnt before            the present state of a mounted volume\n  \
+    twinfs snapshot diff /mnt before main         what has changed since\n  \
+    twinfs mount --snapshot before disk.img old   read it\n  \
+    twinfs snapshot rollback disk.img before      the volume is as it was\n  \
+    twinfs snapshot /home -o home.snap            where the files of a directory are")]
 pub(crate) struct Snapshot {
-    /// The snapshot to write, which must not exist.
-    #[arg(long = "output", short = 'o', value_name = "FILE")]
-    pub(crate) to: PathBuf,
+    #[command(subcommand)]
+    pub(crate) states: Option<StatesCommand>,
+    /// The file to write, which must not exist.
+    #[arg(long = "output", short = 'o', value_name = "FILE", required = true)]
+    pub(crate) to: Option<PathBuf>,
     /// Also keep the names of files.
     #[arg(long)]
     pub(crate) names: bool,
-    /// An image, a block device, or a directory. Of a mount of twinfs the snapshot shows one instant.
-    pub(crate) what: PathBuf,
+    /// An image, a block device, or a directory. Of a mount of twinfs the file shows one instant.
+    #[arg(required = true)]
+    pub(crate) what: Option<PathBuf>,
 }
 
 /// Copy the state of a mounted volume, without contents.

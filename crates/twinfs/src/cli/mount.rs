@@ -53,6 +53,9 @@ pub(crate) struct Mount {
     /// recording then has the writes as programs made them.
     #[arg(long, conflicts_with = "read_only")]
     pub(crate) write_through: bool,
+    /// Mount this snapshot or branch (`twinfs snapshot list IMAGE`) instead of the volume's head, read-only.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["cleaner", "alloc", "flush", "status", "flight", "write_through", "at"])]
+    pub(crate) snapshot: Option<String>,
     /// Let other users access the mount, as they always may on root's mounts. An ordinary user needs
     /// user_allow_other in /etc/fuse.conf.
     #[arg(long)]

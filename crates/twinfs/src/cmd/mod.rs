@@ -42,6 +42,7 @@ mod stat;
 mod stat_observe;
 mod stat_prometheus;
 mod stat_watch;
+mod states;
 mod top;
 mod umount;
 mod validate;

@@ -16,8 +16,7 @@ use crate::cli::{Mount, MountChoice};
 use crate::size::Size;
 
 pub(crate) fn run(mut args: Mount) -> Outcome {
-    args.image = absolute(&args.image)?;
-    args.dir = absolute(&args.dir)?;
+    (args.image, args.dir) = (absolute(&args.image)?, absolute(&args.dir)?);
     let trusts =
         [MountChoice::is_suid, MountChoice::is_dev].map(|about| last(&args.options, about));
     if trusts.contains(&Some(true)) && !rustix::process::geteuid().is_root() {
@@ -53,7 +52,8 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
         image: args.image,
         dir: args.dir,
         foreground: args.foreground,
-        read_only: args.read_only,
+        read_only: args.read_only || args.snapshot.is_some(),
+        snapshot: args.snapshot,
         suid: trusts[0],
         dev: trusts[1],
         exec: last(&args.options, MountChoice::is_exec),

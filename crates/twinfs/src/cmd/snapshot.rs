@@ -1,11 +1,12 @@
-//! `twinfs snapshot`: the map of a file system as a file.
+//! `twinfs snapshot`: the map of a file system as a file. The states of a volume are in
+//! [`states`](super::states).
 
 use std::io::Write;
 use std::process::ExitCode;
 
 use twin_age::snapshot;
 use twin_cli::progress::Shown;
-use twin_cli::{Outcome, say};
+use twin_cli::{Outcome, say, usage};
 use twin_host::{Interrupts, NewFile};
 use twin_mount::source_map::map_of_source;
 
@@ -13,21 +14,27 @@ use crate::cli::Snapshot;
 use crate::size::Size;
 
 pub(crate) fn run(args: &Snapshot, interrupts: &Interrupts) -> Outcome {
-    let new = NewFile::make(&args.to, interrupts)?;
-    let mut map = map_of_source(&args.what, interrupts, &Shown)?;
+    if let Some(command) = &args.states {
+        return super::states::run(command, interrupts);
+    }
+    let (Some(to), Some(what)) = (&args.to, &args.what) else {
+        return Err(usage("--output and what is to be written down are needed"));
+    };
+    let new = NewFile::make(to, interrupts)?;
+    let mut map = map_of_source(what, interrupts, &Shown)?;
     if map.taken_s == 0 {
         map.taken_s = now_s();
     }
-    let in_file = |why: &dyn std::fmt::Display| format!("{}: {why}", args.to.display());
+    let in_file = |why: &dyn std::fmt::Display| format!("{}: {why}", to.display());
     let bytes = snapshot::encode(&map, args.names).map_err(|error| in_file(&error))?;
     let mut file = new.handle()?;
     file.write_all(&bytes).and_then(|()| file.sync_all()).map_err(|error| in_file(&error))?;
     new.keep();
     say(format!(
         "{}: {} files and directories of {}, {}",
-        args.to.display(),
+        to.display(),
         map.files.len(),
-        args.what.display(),
+        what.display(),
         Size(bytes.len() as u64)
     ))?;
     for problem in &map.problems {

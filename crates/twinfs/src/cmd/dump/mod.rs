@@ -146,7 +146,7 @@ fn printable(name: &[u8]) -> String {
 }
 
 /// A time of day in UTC, and the nanoseconds.
-fn utc(secs: i64, nanos: u32) -> String {
+pub(crate) fn utc(secs: i64, nanos: u32) -> String {
     let (day, second) = (secs.div_euclid(86_400), secs.rem_euclid(86_400));
     // Days from 1 March of the year 0, in eras of 400 years of 146,097 days.
     let shifted = i128::from(day) + 719_468;
