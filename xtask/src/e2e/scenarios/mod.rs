@@ -34,6 +34,7 @@ mod replacement;
 mod rewrite;
 mod shell;
 mod signatures;
+mod snapshots;
 mod sqlite;
 mod startup;
 mod strace;
@@ -49,6 +50,7 @@ use super::Scenario;
 pub(crate) const SCENARIOS: &[Scenario] = &[
     git::SCENARIO,
     gitkill::SCENARIO,
+    snapshots::SCENARIO,
     sqlite::SCENARIO,
     bigdir::SCENARIO,
     flight::SCENARIO,
