@@ -86,6 +86,9 @@ pub fn snapshots(scenario: &Scenario, rounds: u64, depth: &Depth) -> Result<Snap
     })
 }
 
+/// The name of a state, and whether it was kept.
+type Answer = (String, twin_fs::Result<()>);
+
 /// What a volume must have.
 #[derive(Clone)]
 struct Expected {
@@ -151,7 +154,7 @@ impl Campaign<'_> {
         let mut generator = generator.ok_or("no workload")?;
         generator.set_next_id((round + 1) << 32);
         let amid: Vec<String> = (0..self.rng.below(3)).map(|_| self.name()).collect();
-        let kept: Rc<RefCell<Vec<(String, twin_fs::Result<()>)>>> = Rc::default();
+        let kept: Rc<RefCell<Vec<Answer>>> = Rc::default();
         for name in amid {
             let (volume, kept, rt) = (world.volume().clone(), Rc::clone(&kept), world.rt.clone());
             let after = self.rng.below(2000) * MILLIS;

@@ -93,18 +93,20 @@ fn snapshots_of(volume: &Volume) -> Result<&dyn SnapshotView, String> {
     volume.layout().views().snapshots.ok_or_else(|| NO_SNAPSHOTS.to_owned())
 }
 
-/// Opens an image for writing, changes its states, and closes it.
+/// Opens an image for writing, changes its states, and closes it. Gives how long the change took.
 fn change(
     image: &Path,
     what: impl AsyncFnOnce(&dyn SnapshotView, &Volume) -> Result<(), FsError>,
     in_words: impl Fn(&FsError) -> String,
-) -> Result<(), String> {
+) -> Result<u64, String> {
     let (_, Opened { host, volume, .. }) = open(image, false)?;
     let snapshots = snapshots_of(&volume)?;
     let work = async {
+        let begun = host.now();
         let changed = what(snapshots, &volume).await;
+        let took_ns = host.now().since(begun);
         volume.close().await.map_err(|error| error.to_string())?;
-        changed.map_err(|error| in_words(&error))
+        changed.map(|()| took_ns).map_err(|error| in_words(&error))
     };
     let done = host.rt().block_on(work).map_err(|e| e.to_string())?;
     done.map_err(|why| format!("{}: {why}", image.display()))
@@ -118,7 +120,7 @@ fn keep(
     interrupts: &Interrupts,
 ) -> Outcome {
     let mut printer = Printer::of(output, interrupts)?;
-    match mount_at(volume)? {
+    let took_ns = match mount_at(volume)? {
         Some(mount) => {
             mount.hand_over()?;
             let (is_branch, from) = match what {
@@ -126,18 +128,26 @@ fn keep(
                 Keep::Branch => (true, None),
                 Keep::BranchOf(from) => (true, Some(from.clone())),
             };
-            mount.ask(Question::KeepState { name: name.into(), is_branch, from })?;
+            let (answer, _) =
+                mount.ask(Question::KeepState { name: name.into(), is_branch, from })?;
+            answer["took_ns"].as_u64().unwrap_or_default()
         }
         None => {
             let kept = async |snapshots: &dyn SnapshotView, volume: &Volume| {
                 snapshots.keep(volume.core(), name, what.clone()).await
             };
-            change(volume, kept, |error| why_not_kept(name, error))?;
+            change(volume, kept, |error| why_not_kept(name, error))?
         }
-    }
+    };
     let kind = if *what == Keep::Snapshot { "snapshot" } else { "branch" };
-    let row = json!({ "volume": volume.display().to_string(), "name": name, "kind": kind });
-    let text = format!("{kind} {name:?} of {}", volume.display());
+    let row = json!({
+        "volume": volume.display().to_string(),
+        "name": name,
+        "kind": kind,
+        "took_ns": took_ns,
+    });
+    let text =
+        format!("{kind} {name:?} of {}, in {:.1} ms", volume.display(), took_ns as f64 / 1e6);
     printer.print(&Report::plain("Kept", text, [row]))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -36,6 +36,7 @@ mod rewrite;
 mod scrub;
 mod shell;
 mod signatures;
+mod snapshots;
 mod sqlite;
 mod startup;
 mod strace;
@@ -51,6 +52,7 @@ use super::Scenario;
 pub(crate) const SCENARIOS: &[Scenario] = &[
     git::SCENARIO,
     gitkill::SCENARIO,
+    snapshots::SCENARIO,
     sqlite::SCENARIO,
     bigdir::SCENARIO,
     flight::SCENARIO,
