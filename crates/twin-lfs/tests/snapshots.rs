@@ -355,7 +355,7 @@ fn check_and_repair(bytes: Vec<u8>) -> (check::Report, check::Report, World) {
     let repaired =
         rt.block_on(check::repair(&rt, disk.clone(), &options, &mut ignore)).unwrap().unwrap();
     rt.crash();
-    let world = World::mounted(disk);
+    let world = World::of_disk(disk);
     world.assert_clean();
     (found, repaired, world)
 }

@@ -236,10 +236,13 @@ impl Client {
 }
 
 impl Client {
-    /// What keeps states of the volume, unless a flight would not have what is asked of it.
+    /// What keeps states of the volume, unless a flight would not have what is asked of it, or it is a state itself.
     fn snapshots(&self) -> Result<&dyn SnapshotView, String> {
         if self.answers.freezable.is_none() {
-            return Err("it is mounted with --flight, and a flight has no snapshots".into());
+            return Err(
+                "it is mounted with --snapshot, or with --flight, which has none: name the image"
+                    .into(),
+            );
         }
         self.answers.volume.layout().views().snapshots.ok_or_else(|| NO_SNAPSHOTS.to_owned())
     }

@@ -90,7 +90,12 @@ pub(super) async fn rebuild(
     fill_ifile(&lfs, &core, &entries, &image.map);
     let unwritten = lfs.ifile.inode.d.borrow().allocated + image.unwritten_bytes();
     lfs.reservations.set_used(lfs.usage.live_bytes() + unwritten);
-    lfs.store_snapshots(&core, image.snapshots.content.clone())?;
+    let content = image.snapshots.content.clone();
+    let reserved = match content.is_default() {
+        true => 0,
+        false => lfs.reserve_records(content.records.len())?,
+    };
+    lfs.store_snapshots(&core, content, reserved)?;
     let volume = VolumeOf::new(Rc::clone(&core), lfs)?;
     let writer = Writer { volume: &volume, image };
     writer.write_changes().await?;

@@ -152,7 +152,8 @@ async fn assemble(
         let numbers = (ROOT_INO + 1..head.ifile.map_len()).collect();
         head.add_to_free_list(&core, numbers, 0, 0).await?;
     }
-    head.store_snapshots(&core, content)?;
+    let reserved = head.reserve_records(content.records.len())?;
+    head.store_snapshots(&core, content, reserved)?;
     head.usage.assert_held();
     let segment = u64::from(head.sb.segment_size);
     if head.usage.log_room() < head.pending_log_bytes(&core) + 2 * segment

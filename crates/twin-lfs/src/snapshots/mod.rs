@@ -28,7 +28,8 @@ use twin_fs::{Core, FsError, Inode, Result};
 pub(crate) use diff::differences;
 
 use crate::format::{
-    Checkpoint, HAS_SNAPSHOTS, SNAPSHOTS_INO, SnapshotRecord, SnapshotsFile, Superblock,
+    Checkpoint, HAS_SNAPSHOTS, SNAPSHOT_SLOT_BYTES, SNAPSHOTS_INO, SnapshotRecord, SnapshotsFile,
+    Superblock,
 };
 use crate::layout_file::LayoutFile;
 use crate::lfs::Lfs;
@@ -112,21 +113,39 @@ impl Snapshots {
 }
 
 impl Lfs {
-    /// Stores other records: changes the file's blocks in memory, for the checkpoint that follows in the same step.
+    /// Reserves what the file takes more with this many records, before anything changes. It is for
+    /// [`store_snapshots`](Self::store_snapshots).
     ///
     /// # Errors
-    /// `NoSpace`; then nothing has changed.
-    pub(crate) fn store_snapshots(&self, core: &Core, content: SnapshotsFile) -> Result<()> {
+    /// `NoSpace`.
+    pub(crate) fn reserve_records(&self, records: usize) -> Result<u64> {
+        let geometry = &self.sb.geometry;
+        let bytes = (records as u64 + 1) * SNAPSHOT_SLOT_BYTES as u64;
+        let before = geometry.blocks_for(self.snapshots.file.inode.d.borrow().size);
+        let most = match geometry.blocks_for(bytes).saturating_sub(before) {
+            0 => 0,
+            more => (more + geometry.levels as u64) * u64::from(geometry.block_size),
+        };
+        self.reservations.reserve(most, self.usage.held_bytes())?;
+        Ok(most)
+    }
+
+    /// Stores other records: changes the file's blocks in memory, for the checkpoint that follows in the same step.
+    /// `reserved` bytes were reserved for it.
+    ///
+    /// # Errors
+    /// If the accounts contradict each other.
+    pub(crate) fn store_snapshots(
+        &self,
+        core: &Core,
+        content: SnapshotsFile,
+        reserved: u64,
+    ) -> Result<()> {
         let (file, geometry) = (&self.snapshots.file, &self.sb.geometry);
         let raw = content.encode(&self.sb);
         let block = geometry.block_size as usize;
-        let (before, blocks) =
-            (geometry.blocks_for(file.inode.d.borrow().size), (raw.len() / block) as u64);
-        let most = match blocks.saturating_sub(before) {
-            0 => 0,
-            more => (more + geometry.levels as u64) * block as u64,
-        };
-        self.reservations.reserve(most, self.usage.held_bytes())?;
+        let before = geometry.blocks_for(file.inode.d.borrow().size);
+        let blocks = (raw.len() / block) as u64;
         let allocated = |file: &LayoutFile| file.inode.d.borrow().allocated;
         let mut released = 0;
         file.truncate(core, blocks.min(before), |ptr| {
@@ -151,7 +170,8 @@ impl Lfs {
                 }
             }
         }
-        self.reservations.release(most - (allocated(file) - allocated_before) + released)?;
+        let taken = allocated(file) - allocated_before;
+        self.reservations.release(reserved.saturating_sub(taken) + released)?;
         *self.snapshots.content.borrow_mut() = content;
         Ok(())
     }

@@ -55,14 +55,21 @@ impl Lfs {
         if self.usage.most_pins() == u16::MAX {
             return Err(FsError::Invalid("there are as many snapshots as can be counted"));
         }
-        let kept = self.keep_now(core, name, kind);
+        let reserved = self.reserve_records(self.snapshots.content().records.len() + 1)?;
+        let kept = self.keep_now(core, name, kind, reserved);
         // What was begun cannot be taken back.
         let written = kept.inspect_err(|error| core.poison(error.clone()))?;
         self.complete_checkpoint(core, written).await
     }
 
     /// The step in which the present state is kept.
-    fn keep_now(&self, core: &Rc<Core>, name: &str, kind: RecordKind) -> Result<Whole> {
+    fn keep_now(
+        &self,
+        core: &Rc<Core>,
+        name: &str,
+        kind: RecordKind,
+        reserved: u64,
+    ) -> Result<Whole> {
         let (first, record) = self.write_state(core, name, kind)?;
         self.usage.pin(&self.usage.live_segments())?;
         let places = self.snapshots.file.ptrs(core);
@@ -70,7 +77,7 @@ impl Lfs {
         let mut content = self.snapshots.content().clone();
         content.next_id += 1;
         content.records.push(record);
-        self.store_snapshots(core, content)?;
+        self.store_snapshots(core, content, reserved)?;
         self.usage.assert_held();
         let second = self.build_whole(core, true)?;
         let mut whole = self.describe_whole(core, second, false);
@@ -141,9 +148,13 @@ impl Lfs {
             id,
             ..record
         });
+        if self.usage.most_pins() == u16::MAX {
+            return Err(FsError::Invalid("there are as many snapshots as can be counted"));
+        }
+        let reserved = self.reserve_records(content.records.len())?;
         let changed = (|| {
             self.usage.pin(&segments)?;
-            self.store_and_describe(core, content)
+            self.store_and_describe(core, content, reserved)
         })();
         let written = changed.inspect_err(|error| core.poison(error.clone()))?;
         self.complete_checkpoint(core, written).await
@@ -179,7 +190,7 @@ impl Lfs {
                 content.records.swap_remove(nth);
                 self.usage.unpin(segments)?;
             }
-            self.store_and_describe(core, content)
+            self.store_and_describe(core, content, 0)
         })();
         let written = changed.inspect_err(|error| core.poison(error.clone()))?;
         self.complete_checkpoint(core, written).await
@@ -196,8 +207,13 @@ impl Lfs {
     }
 
     /// Stores records in the step of the checkpoint that puts them in force.
-    fn store_and_describe(&self, core: &Rc<Core>, content: SnapshotsFile) -> Result<Whole> {
-        self.store_snapshots(core, content)?;
+    fn store_and_describe(
+        &self,
+        core: &Rc<Core>,
+        content: SnapshotsFile,
+        reserved: u64,
+    ) -> Result<Whole> {
+        self.store_snapshots(core, content, reserved)?;
         self.usage.assert_held();
         let log_write = self.build_whole(core, true)?;
         Ok(self.describe_whole(core, log_write, false))
@@ -254,7 +270,9 @@ impl Lfs {
         // Two log writes with the table; the record; their summaries; and each stream may change its segment.
         let table = 2 * self.sb.usage_blocks() * block;
         let written = self.pending_log_bytes(core) + table + 16 * block;
-        let kept = self.reservations.used() + self.usage.held_if_all_pinned();
+        // Each stream may begin a segment, all of which is held then.
+        let begun = self.position.streams() as u64 * u64::from(self.sb.segment_size);
+        let kept = self.reservations.used() + self.usage.held_if_all_pinned() + begun;
         kept + written <= self.reservations.limit()
             && self.room_left(core) >= written + self.cleaner_reserve()
     }

@@ -33,7 +33,7 @@ impl World {
     }
 
     /// The volume on a disk.
-    pub fn mounted(disk: Rc<MemDisk>) -> World {
+    pub fn of_disk(disk: Rc<MemDisk>) -> World {
         let rt = Rt::new(ClockOnly::default(), 1);
         let (settings, lfs) = (Settings::default(), LfsSettings::default());
         let volume = open(&rt, &disk, &settings, &lfs);
