@@ -19,6 +19,7 @@ use crate::ordering::{Ordering, Reuse};
 use crate::preference::PlacementRequest;
 use crate::settings::{FfsSettings, PlantedFault};
 use crate::space::{SearchStats, Space};
+use crate::sums::Summed;
 use crate::write_behind::{self, FileClusters};
 use crate::writes::Writes;
 
@@ -91,6 +92,8 @@ pub struct Ffs {
     pub(crate) moved: DueInodes,
     pub(crate) admission: Admission,
     pub(crate) hints: Hints,
+    /// The device below, if it compares what is read.
+    pub(crate) sums: Option<Rc<Summed>>,
     state: Cell<VolumeState>,
     stats: Cell<FfsStats>,
 }
@@ -103,6 +106,7 @@ pub(crate) struct FfsParts {
     pub(crate) groups: Vec<Group>,
     pub(crate) journal: Option<Journal>,
     pub(crate) ordering: Box<dyn Ordering>,
+    pub(crate) sums: Option<Rc<Summed>>,
 }
 
 impl Ffs {
@@ -111,7 +115,7 @@ impl Ffs {
     /// # Errors
     /// If the settings name a policy that does not exist.
     pub(crate) fn assemble(parts: FfsParts) -> Result<Ffs> {
-        let FfsParts { sb, state, settings, groups, journal, ordering } = parts;
+        let FfsParts { sb, state, settings, groups, journal, ordering, sums } = parts;
         let dir_placement = dir_placement::REGISTRY
             .get(&settings.dir_placement)
             .map_err(|_| FsError::Invalid("no such directory placement"))?
@@ -142,6 +146,7 @@ impl Ffs {
             moved: DueInodes::default(),
             admission: Admission::default(),
             hints: Hints::default(),
+            sums,
             state: Cell::new(state),
             stats: Cell::default(),
         })

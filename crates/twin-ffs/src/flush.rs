@@ -524,7 +524,8 @@ impl Ffs {
                 self.sync_all(core).await?;
                 self.empty_journal(core).await?;
             }
-            return self.write_state(core, true).await;
+            self.write_state(core, true).await?;
+            return self.rest_sums(core).await;
         }
         if self.alloc().has_pending() {
             self.write_pending_files(core).await?;
@@ -533,6 +534,16 @@ impl Ffs {
         while self.dirty(core).any {
             self.sync_all(core).await?;
         }
-        self.write_state(core, true).await
+        self.write_state(core, true).await?;
+        self.rest_sums(core).await
+    }
+
+    /// Writes all checksums of a volume that is closed, if it has some.
+    async fn rest_sums(&self, core: &Core) -> Result<()> {
+        let Some(sums) = &self.sums else { return Ok(()) };
+        if let Err(error) = sums.finish().await {
+            core.poison(error);
+        }
+        core.check_writable()
     }
 }

@@ -11,6 +11,7 @@ use twin_fs::{FsError, Result};
 
 use crate::format::read_superblock;
 use crate::open::{read_groups, write_map};
+use crate::sums::Summed;
 
 /// Marks as used on the volume `to` what is used on the volume `from`.
 ///
@@ -32,6 +33,10 @@ pub(crate) async fn copy_used(from: &dyn BlockDevice, to: &dyn BlockDevice) -> R
             }
         }
         write_map(to, &sb, &group).await?;
+    }
+    if sb.data_checksums {
+        // The maps were written past the checksums.
+        Summed::doubt_all(to, &sb).await?;
     }
     to.submit(Io::flush(Origin::Checkpoint)).await?;
     Ok(())

@@ -12,6 +12,7 @@
 //!   not to be used yet; `writes`: what is on its way to the device; `journal`: the ring of records;
 //! - `ffs`: the open layout, which holds the parts; `inodes`: inodes in their tables; `take`: dirty blocks
 //!   as they are at a moment; `realloc`: clusters;
+//! - `sums`: checksums of everything, as a device above that of the volume;
 //! - `commit` and `flush`: what is written when; [`ordering`] says what that promises of a crash;
 //! - `scrub`: what lies on the device of a volume in use; `layout`: the seam; `open` and `replay`; `free_map`: the free space of one volume on another; [`mod@check`], which looks at all of it without the volume's
 //!   code and can repair it; `start`: the opening of a mount, which may need a repair.
@@ -69,6 +70,7 @@ mod search;
 mod settings;
 mod space;
 mod start;
+mod sums;
 mod take;
 pub mod write_behind;
 mod writes;

@@ -17,6 +17,8 @@ use crate::journal::{Journal, LiveRecord};
 use crate::ordering::{self, Ordering};
 use crate::replay::{Replay, read_header, read_journal};
 use crate::settings::{FfsSettings, PlantedFault};
+use crate::sums::format::SumsPlan;
+use crate::sums::{Summed, Use};
 
 /// Requests that are under way at once while groups are read or written.
 const AT_ONCE: usize = 64;
@@ -48,6 +50,8 @@ pub struct MkfsOptions {
     pub uuid: [u8; 16],
     /// Owner and permission bits of the root directory.
     pub root: (u32, u32, u32),
+    /// Checksums of all data and metadata lie behind the volume.
+    pub data_checksums: bool,
 }
 
 impl MkfsOptions {
@@ -76,6 +80,7 @@ impl MkfsOptions {
             },
             uuid,
             root: (0, 0, 0o755),
+            data_checksums: false,
         }
     }
 
@@ -118,6 +123,10 @@ impl MkfsOptions {
             Profile::Modern => Geometry::modern_in_place(self.block_size, frag_size),
         };
         geometry.check()?;
+        let size = match self.data_checksums {
+            true => SumsPlan::volume_bytes(size, geometry.frag_size, geometry.block_size),
+            false => size,
+        };
         let block = u64::from(geometry.block_size);
         let group_bytes = self.group_size(&geometry, size);
         let per_block = u64::from(geometry.block_size / geometry.inode_size);
@@ -143,6 +152,7 @@ impl MkfsOptions {
             group_inodes: small(inodes)?,
             disk_geometry: self.disk_geometry,
             tuning: self.tuning,
+            data_checksums: self.data_checksums,
             geometry,
         };
         let sb = Superblock::plan(plan)?;
@@ -207,6 +217,8 @@ pub(crate) struct FoundVolume {
     pub(crate) state: VolumeState,
     /// True if it was repaired except for files without names, which will be given names.
     pub(crate) rescuing: bool,
+    /// The device that compares what is read, if the volume has checksums.
+    pub(crate) sums: Option<Rc<Summed>>,
 }
 
 impl FoundVolume {
@@ -215,7 +227,7 @@ impl FoundVolume {
     pub(crate) async fn on(device: &dyn BlockDevice) -> Result<FoundVolume> {
         let sb = read_superblock(device).await?;
         let state = read_state(device, &sb).await?;
-        Ok(FoundVolume { sb, state, rescuing: false })
+        Ok(FoundVolume { sb, state, rescuing: false, sums: None })
     }
 }
 
@@ -241,6 +253,16 @@ impl Ffs {
         let info = device.info();
         let sb = options.superblock(info.size, info.sector)?;
         erase(&*device).await?;
+        let mut sums = None;
+        let device: Rc<dyn BlockDevice> = match sb.data_checksums {
+            true => {
+                Summed::make(&*device, &sb).await?;
+                let summed = Summed::open(rt, device, &sb, Use::Work).await?;
+                sums = Some(Rc::clone(&summed));
+                summed
+            }
+            false => device,
+        };
         let mut groups: Vec<Group> = (0..sb.groups).map(|g| Group::empty(&sb, g)).collect();
         if sb.journal_bytes == 0 {
             // A journal writes a block of inodes whole or not at all. Without one, all blocks are
@@ -268,7 +290,8 @@ impl Ffs {
         let state = VolumeState { closed: false, opened: 0 };
         let ordering = named(ordering::by_number(sb.ordering))?;
         let settings = FfsSettings::default();
-        let parts = FfsParts { sb: sb.clone(), state, settings, groups, journal, ordering };
+        let parts =
+            FfsParts { sb: sb.clone(), state, settings, groups, journal, ordering, sums: None };
         let ffs = Ffs::assemble(parts)?;
         let frame = ffs.inode_block(&core, ROOT_INO).await?;
         ffs.picked.insert(ROOT_INO, Some(frame));
@@ -282,6 +305,9 @@ impl Ffs {
         let raw = Block::Bytes(Buf::copy_of(&sb.encode(0)).freeze());
         device.submit(Io::write(0, vec![raw], Class::Meta, Origin::Checkpoint)).await?;
         device.submit(Io::flush(Origin::Checkpoint)).await?;
+        if let Some(sums) = sums {
+            sums.finish().await?;
+        }
         Ok(sb)
     }
 
@@ -298,7 +324,7 @@ impl Ffs {
         ffs_settings: FfsSettings,
         found: FoundVolume,
     ) -> Result<(VolumeOf<Ffs>, Recovered)> {
-        let FoundVolume { sb, state, rescuing } = found;
+        let FoundVolume { sb, state, rescuing, sums } = found;
         let mut recovered = Recovered { was_open: !state.closed, ..Recovered::default() };
         let mut orphans = Vec::new();
         let mut journal = None;
@@ -324,7 +350,7 @@ impl Ffs {
             Core::new(rt.clone(), device, cpu, sb.geometry.clone(), features(&sb), settings)?;
         let state = VolumeState { opened: state.opened + 1, ..state };
         let ordering = named(ordering::for_mount(sb.ordering, rescuing))?;
-        let parts = FfsParts { sb, state, settings: ffs_settings, groups, journal, ordering };
+        let parts = FfsParts { sb, state, settings: ffs_settings, groups, journal, ordering, sums };
         let ffs = Ffs::assemble(parts)?;
         orphans.iter().for_each(|&ino| ffs.orphans.insert(ino));
         let volume = VolumeOf::new(core, ffs)?;

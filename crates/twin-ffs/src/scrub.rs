@@ -351,12 +351,21 @@ impl ScrubView for Ffs {
         Box::pin(async move {
             match (nth.checked_sub(BEFORE_GROUPS), &self.journal) {
                 (Some(group), _) => self.scrub_group(core, group as u32, notes).await,
-                (None, _) if nth == 0 => self.scrub_front(core, notes).await,
+                (None, _) if nth == 0 => {
+                    self.scrub_front(core, notes).await;
+                    if let Some(sums) = &self.sums {
+                        sums.check(|at, len, what| notes.add(Flaw::new(at, len, what))).await;
+                    }
+                }
                 (None, Some(journal)) => self.scrub_journal(core, journal, notes).await,
                 (None, None) => {}
             }
             Ok(())
         })
+    }
+
+    fn compares_reads(&self) -> bool {
+        self.sums.is_some()
     }
 
     fn is_in_place(&self, at: u64, len: u64) -> bool {

@@ -10,6 +10,7 @@ use crate::check;
 use crate::ffs::Ffs;
 use crate::open::{FoundVolume, Recovered};
 use crate::settings::FfsSettings;
+use crate::sums::{Summed, Use};
 
 impl Ffs {
     /// Opens the volume on a device. If it was not closed, its journal is replayed; without a
@@ -35,11 +36,19 @@ impl Ffs {
         settings: Settings,
         ffs_settings: FfsSettings,
     ) -> Result<(VolumeOf<Ffs>, Recovered)> {
-        let found = FoundVolume::on(&*device).await?;
+        let mut found = FoundVolume::on(&*device).await?;
         let (sb, was_open) = (&found.sb, !found.state.closed);
         if !settings.read_only || was_open {
             sb.check_writable()?;
         }
+        let mut device = device;
+        if sb.data_checksums {
+            let how = if settings.read_only { Use::Read } else { Use::Work };
+            let summed = Summed::open(rt, device, sb, how).await?;
+            found.sums = Some(Rc::clone(&summed));
+            device = summed;
+        }
+        let sb = &found.sb;
         // Recovery of a read-only volume writes to memory only and leaves the device unchanged.
         let device: Rc<dyn BlockDevice> = match was_open && settings.read_only {
             true => Rc::new(Overlay::new(rt, device)),

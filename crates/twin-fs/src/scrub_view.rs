@@ -185,6 +185,11 @@ pub trait ScrubView {
         notes: &'a ScrubNotes,
     ) -> BoxFuture<'a, Result<()>>;
 
+    /// True if the device below compares what is read with checksums of its own, and fails otherwise.
+    fn compares_reads(&self) -> bool {
+        false
+    }
+
     /// True if what memory has of a block was written to its place, and no write to it is under way. Only
     /// asked where pointers have no checksums.
     fn is_in_place(&self, at: u64, len: u64) -> bool;

@@ -72,6 +72,8 @@ pub struct Scenario {
     pub ordering: String,
     /// Bytes of the clustered layout's journal; 0 for what suits the volume.
     pub journal: u64,
+    /// The clustered layout has checksums of data.
+    pub sums: bool,
     /// The fault planted in the clustered layout.
     pub ffs_planted: twin_ffs::PlantedFault,
     /// Print every request with its reply.
@@ -114,6 +116,7 @@ impl Scenario {
             planted: PlantedFault::None,
             ordering: "journal".into(),
             journal: 0,
+            sums: false,
             ffs_planted: twin_ffs::PlantedFault::None,
             trace: false,
         }
@@ -383,7 +386,8 @@ impl Scenario {
             Profile::Classic => twin_ffs::MkfsOptions::classic(uuid),
         };
         let journal_bytes = (self.journal > 0).then_some(self.journal);
-        twin_ffs::MkfsOptions { ordering: self.ordering.clone(), journal_bytes, ..options }
+        let (ordering, data_checksums) = (self.ordering.clone(), self.sums);
+        twin_ffs::MkfsOptions { ordering, journal_bytes, data_checksums, ..options }
     }
 
     /// The clustered layout's settings. Where blocks go follows from the seed; planted faults are
@@ -469,6 +473,7 @@ impl Scenario {
             ("planted", planted_name(self.planted).into()),
             ("ordering", self.ordering.clone()),
             ("journal", self.journal.to_string()),
+            ("sums", flag(self.sums)),
             ("ffs-planted", ffs_planted_name(self.ffs_planted).into()),
             ("trace", flag(self.trace)),
         ]
@@ -550,6 +555,7 @@ impl Scenario {
                 self.ordering = entry.name.into();
             }
             "journal" => self.journal = number(value)?,
+            "sums" => self.sums = flag()?,
             "ffs-planted" => {
                 let found = FFS_PLANTED.into_iter().find(|s| ffs_planted_name(*s) == value);
                 self.ffs_planted = found.ok_or_else(bad)?;

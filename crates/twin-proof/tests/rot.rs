@@ -18,11 +18,17 @@ fn rots(rotting: Rotting) -> Rotted {
 #[test]
 fn every_fault_of_a_log_is_found_by_readers_check_and_scrub() {
     let (kind, settings) = (twin_lfs::LFS, &[("segment", "64K")][..]);
-    rots(Rotting { kind, settings, size: 4 << 20, has_data_checksums: true });
+    rots(Rotting { kind, settings, size: 4 << 20, has_data_checksums: true, block: 4096 });
 }
 
 #[test]
 fn every_fault_of_a_clustered_volume_is_found_by_readers_check_and_scrub() {
     let (kind, settings) = (twin_ffs::FFS, &[][..]);
-    rots(Rotting { kind, settings, size: 8 << 20, has_data_checksums: false });
+    rots(Rotting { kind, settings, size: 8 << 20, has_data_checksums: false, block: 8192 });
+}
+
+#[test]
+fn every_fault_of_a_clustered_volume_with_checksums_is_found_by_readers_check_and_scrub() {
+    let (kind, settings) = (twin_ffs::FFS, &[("data-checksums", "yes")][..]);
+    rots(Rotting { kind, settings, size: 8 << 20, has_data_checksums: true, block: 8192 });
 }

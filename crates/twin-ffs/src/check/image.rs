@@ -1,8 +1,10 @@
 //! What is known of a clustered volume while it is checked: the maps of its groups, and which
 //! fragments are in use. Inodes are read from their tables, several at once.
 
-use twin_fs::check::FoundInode;
+use twin_cache::Lbn;
+use twin_fs::check::{Finding, FindingKind, FoundInode, Report, Severity};
 use twin_fs::dinode::Dinode;
+use twin_fs::geometry::Ptr;
 use twin_fs::{FsError, Ino, ROOT_INO, Result};
 use twin_rt::join_all;
 
@@ -24,11 +26,23 @@ pub(super) struct FfsImage {
     pub(super) used: Vec<Bits>,
     /// Group and fragment at which the search for a free place continues.
     pub(super) free_from: (u32, u32),
+    /// The data of files is compared with its checksums.
+    pub(super) compares_data: bool,
+    /// The blocks of data of files, if it is.
+    pub(super) data: Vec<(Ino, Lbn, Ptr)>,
 }
 
 impl FfsImage {
     pub(super) fn new(view: VolumeImage, was_open: bool) -> FfsImage {
-        FfsImage { view, was_open, maps: Vec::new(), used: Vec::new(), free_from: (0, 0) }
+        FfsImage {
+            view,
+            was_open,
+            maps: Vec::new(),
+            used: Vec::new(),
+            free_from: (0, 0),
+            compares_data: false,
+            data: Vec::new(),
+        }
     }
 
     /// Reads inodes; `None` stands for one that is free.
@@ -72,6 +86,16 @@ impl FfsImage {
         let len = sb.geometry.byte_of(frags) as u32 + sb.geometry.block_size;
         match self.view.get(start, len).await {
             Ok(raw) => run.iter().map(|&ino| self.decode(ino, start, &raw)).collect(),
+            Err(_) if run.len() > 1 => {
+                // One of several blocks may be bad.
+                let mut all = Vec::with_capacity(run.len());
+                for &ino in run {
+                    let addr = sb.inode_place(ino).0;
+                    let raw = self.view.get(addr, sb.geometry.block_size).await;
+                    all.push(raw.and_then(|raw| self.decode(ino, addr, &raw)));
+                }
+                all
+            }
             Err(error) => run.iter().map(|_| Err(error.clone())).collect(),
         }
     }
@@ -111,6 +135,21 @@ impl FfsImage {
         let image = self.maps.get((ino / per) as usize).and_then(Option::as_ref);
         let index = (ino % per) as usize;
         image.is_some_and(|image| image.inodes[index / 8] >> (index % 8) & 1 != 0)
+    }
+
+    /// Compares the data of files with its checksums.
+    pub(super) async fn compare_data(&mut self, report: &mut Report) {
+        let block = u64::from(self.view.sb.geometry.block_size);
+        for (ino, lbn, ptr) in std::mem::take(&mut self.data) {
+            report.counts.compared_bytes += u64::from(ptr.len);
+            if let Err(error) = self.view.get(ptr.addr, ptr.len).await {
+                let first = lbn as u64 * block;
+                let last = first + u64::from(ptr.len) - 1;
+                let what = format!("block {lbn} (bytes {first} to {last}): the data");
+                let kind = FindingKind::Data;
+                report.add(Finding::from_error(kind, Severity::Serious, &error, &what).of(ino));
+            }
+        }
     }
 
     /// Takes the next run of free fragments within a block.

@@ -33,7 +33,7 @@ use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 pub use twin_fs::check::{Counts, Finding, FindingKind, Progress, Report, Severity};
-use twin_fs::{Cpu, Result, Settings};
+use twin_fs::{Cpu, FsError, Result, Settings};
 use twin_rt::{BoxFuture, Rt};
 
 use crate::ffs::Ffs;
@@ -44,6 +44,7 @@ use crate::format::{
 use crate::open::FoundVolume;
 use crate::replay::read_journal;
 use crate::settings::{FfsSettings, PlantedFault};
+use crate::sums::{Summed, Use};
 use copies::{Copies, check_copies};
 use image::FfsImage;
 use volume_image::VolumeImage;
@@ -56,19 +57,41 @@ pub fn check(
     device: Rc<dyn BlockDevice>,
     progress: &mut dyn FnMut(Progress),
 ) -> BoxFuture<'_, Result<Report>> {
-    Box::pin(check_volume(device, progress))
+    Box::pin(check_volume(device, false, progress))
+}
+
+/// The same, and compares the data of all files with its checksums.
+///
+/// # Errors
+/// As above, and if the volume has no checksums of data.
+pub fn check_data(
+    device: Rc<dyn BlockDevice>,
+    progress: &mut dyn FnMut(Progress),
+) -> BoxFuture<'_, Result<Report>> {
+    Box::pin(check_volume(device, true, progress))
 }
 
 async fn check_volume(
     device: Rc<dyn BlockDevice>,
+    data: bool,
     progress: &mut dyn FnMut(Progress),
 ) -> Result<Report> {
     let (sb, found) = superblock(&*device).await?;
     let state = read_state(&*device, &sb).await?;
-    let mut report = Report { was_open: !state.closed, skipped_data: true, ..Report::default() };
+    if data && !sb.data_checksums {
+        let what = "--data compares data with checksums, and this volume was made without: mkfs --data-checksums";
+        return Err(FsError::Invalid(what));
+    }
+    let mut report = Report { was_open: !state.closed, skipped_data: !data, ..Report::default() };
     found.into_iter().for_each(|finding| report.add(finding));
     check_copies(&*device, &sb, state.closed, Copies::Check, &mut report).await?;
-    let view = VolumeImage::new(Rc::clone(&device), sb);
+    let view = VolumeImage::compared(Rc::clone(&device), sb).await?;
+    if let Some(sums) = view.sums() {
+        sums.check(|at, _, what| {
+            report.add(Finding::minor(FindingKind::Checksums, what).at(at));
+        })
+        .await;
+    }
     if !state.closed && view.sb.journal_bytes > 0 {
         match read_journal(&*device, &view.sb, PlantedFault::None).await {
             Ok(replay) => {
@@ -84,6 +107,7 @@ async fn check_volume(
         }
     }
     let mut image = FfsImage::new(view, !state.closed);
+    image.compares_data = data;
     twin_fs::check::check(&mut image, &mut report, progress).await?;
     Ok(report)
 }
@@ -124,6 +148,15 @@ async fn repair_volume(
 ) -> Result<Report> {
     let (sb, found) = superblock(&*device).await?;
     sb.check_writable()?;
+    // A volume that is about to be mounted comes with the device that compares.
+    let sums = match sb.data_checksums && attended {
+        true => Some(Summed::open(rt, Rc::clone(&device), &sb, Use::Repair).await?),
+        false => None,
+    };
+    let device = match &sums {
+        Some(sums) => Rc::clone(sums) as Rc<dyn BlockDevice>,
+        None => device,
+    };
     if found.is_some() {
         let raw = Block::Bytes(Buf::copy_of(&sb.encode(0)).freeze());
         device.submit(Io::write(0, vec![raw], Class::Meta, Origin::Recovery)).await?;
@@ -152,6 +185,12 @@ async fn repair_volume(
         // `check --repair`, because everything that has a name can be read already.
         report.rescued = volume.reconnect_all(lost, attended).await?;
         volume.close().await?;
+    }
+    if let Some(sums) = sums {
+        for (at, what) in sums.take().await? {
+            report.add(Finding::serious(FindingKind::Checksums, what).at(at));
+        }
+        sums.finish().await?;
     }
     Ok(report)
 }

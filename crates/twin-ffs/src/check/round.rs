@@ -39,7 +39,12 @@ impl Image for FfsImage {
         self.view.wrong(ptr).map_or(Ok(()), Err)
     }
 
-    fn claim(&mut self, _: &Dinode, step: Step) -> Claim {
+    fn claim(&mut self, d: &Dinode, step: Step) -> Claim {
+        // Directories are read anyway; of links and hidden files not everything is.
+        let is_data = step.lbn >= 0 && !d.is_dir();
+        if self.compares_data && is_data {
+            self.data.push((d.ino, step.lbn, step.ptr));
+        }
         let Some((group, within)) = self.view.sb.locate(step.ptr.addr) else { return Claim::Free };
         let used = &mut self.used[group as usize];
         let mut claim = Claim::Free;
@@ -116,6 +121,7 @@ impl Image for FfsImage {
     ) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
             self.check_maps(nodes, fixes, report);
+            self.compare_data(report).await;
             if fixes {
                 self.clear_unknown_inodes(nodes).await?;
             }

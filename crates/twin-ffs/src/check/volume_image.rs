@@ -4,12 +4,13 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use twin_disk::{Block, BlockDevice, Buf, Bytes, Class, Io, Origin, gather};
+use twin_disk::{Block, BlockDevice, Buf, Bytes, Class, Io, IoErrorKind, Origin, gather};
 use twin_fs::dinode::Dinode;
 use twin_fs::geometry::Ptr;
 use twin_fs::{FsError, Ino, Result};
 
 use crate::format::Superblock;
+use crate::sums::Summed;
 
 /// The blocks of a volume, with the changes of a repair over them.
 pub(crate) struct VolumeImage {
@@ -17,11 +18,41 @@ pub(crate) struct VolumeImage {
     pub(crate) sb: Superblock,
     /// The bytes that a repair changed, by their address.
     over: RefCell<BTreeMap<u64, Vec<u8>>>,
+    /// What compares what is read, if the volume has checksums and the device does not.
+    sums: Option<Rc<Summed>>,
 }
 
 impl VolumeImage {
     pub(crate) fn new(device: Rc<dyn BlockDevice>, sb: Superblock) -> VolumeImage {
-        VolumeImage { device, sb, over: RefCell::default() }
+        VolumeImage { device, sb, over: RefCell::default(), sums: None }
+    }
+
+    /// The same, read through its checksums, if it has some.
+    ///
+    /// # Errors
+    /// If they are not on the device, or it fails.
+    pub(crate) async fn compared(
+        device: Rc<dyn BlockDevice>,
+        sb: Superblock,
+    ) -> Result<VolumeImage> {
+        let sums = match sb.data_checksums {
+            true => Some(Summed::reading(Rc::clone(&device), &sb).await?),
+            false => None,
+        };
+        Ok(VolumeImage { sums, ..VolumeImage::new(device, sb) })
+    }
+
+    /// The checksums of the volume, if it has some.
+    pub(crate) fn sums(&self) -> Option<&Rc<Summed>> {
+        self.sums.as_ref()
+    }
+
+    async fn read(&self, io: Io) -> Result<Vec<Block>> {
+        let Some(sums) = &self.sums else { return Ok(self.device.submit(io).await?) };
+        sums.read(io).await.map_err(|error| match error.kind {
+            IoErrorKind::Other(what) => FsError::corrupt(error.at, what),
+            _ => FsError::Io(error),
+        })
     }
 
     /// Replaces bytes from an address on, in memory.
@@ -42,7 +73,7 @@ impl VolumeImage {
             return Err(FsError::corrupt(at, "a place outside the volume"));
         }
         let io = Io::read(at, len.into(), Class::Meta, Origin::Recovery);
-        let blocks = self.device.submit(io).await?;
+        let blocks = self.read(io).await?;
         let mut bytes = gather(&blocks, 0, len as usize).to_bytes();
         let frags = u64::from(len) / u64::from(self.sb.geometry.frag_size);
         let frag = u64::from(self.sb.geometry.frag_size);

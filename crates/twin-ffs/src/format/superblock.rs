@@ -16,9 +16,11 @@ use crate::ordering;
 pub const CG_FIXED_BYTES: usize = 192;
 /// Bytes of a superblock.
 pub const SUPERBLOCK_BYTES: u64 = 4096;
-/// What a superblock begins with.
 /// The byte with the group whose replica it is.
 const GROUP_AT: usize = 72;
+/// The feature bit that everyone must know: checksums lie behind the volume.
+const DATA_CHECKSUMS: u64 = 1;
+/// What a superblock begins with.
 pub(crate) const MAGIC: &[u8; 8] = b"twinffs1";
 const VERSION: u32 = 2;
 /// The first possible byte of the journal or of the first group.
@@ -107,6 +109,8 @@ pub struct Superblock {
     /// Feature bits that a writer must know. None are defined yet: a volume with any of them can
     /// only be read.
     pub must_write: u64,
+    /// Checksums of everything lie behind the volume: a feature that everyone must know.
+    pub data_checksums: bool,
 }
 
 /// The input of [`Superblock::plan`].
@@ -122,6 +126,7 @@ pub(crate) struct Plan {
     pub(crate) group_inodes: u32,
     pub(crate) disk_geometry: DiskGeometry,
     pub(crate) tuning: Tuning,
+    pub(crate) data_checksums: bool,
 }
 
 impl Superblock {
@@ -162,6 +167,7 @@ impl Superblock {
             disk_geometry: plan.disk_geometry,
             tuning: plan.tuning,
             must_write: 0,
+            data_checksums: plan.data_checksums,
         };
         sb.check_group()?;
         let frags = plan.size.saturating_sub(first_group) / block * block / frag;
@@ -290,8 +296,8 @@ impl Superblock {
         w.u32(0);
         w.u32(VERSION);
         // Feature bits: those that a reader may ignore, those that a writer must know, those that
-        // everyone must know. None are defined yet.
-        for bits in [0, self.must_write, 0] {
+        // everyone must know.
+        for bits in [0, self.must_write, u64::from(self.data_checksums) * DATA_CHECKSUMS] {
             w.u64(bits);
         }
         for half in self.uuid.as_chunks::<8>().0 {
@@ -357,10 +363,12 @@ impl Superblock {
             return Err(FsError::corrupt(at, what));
         }
         let (_may_ignore, must_write, must_know) = (r.u64(), r.u64(), r.u64());
-        if must_know != 0 {
+        if must_know & !DATA_CHECKSUMS != 0 {
             return Err(FsError::corrupt(at, "the volume has features that this program lacks"));
         }
-        let sb = Superblock { must_write, ..Superblock::decode_sizes(r, at)? };
+        let data_checksums = must_know & DATA_CHECKSUMS != 0;
+        let sizes = Superblock::decode_sizes(r, at)?;
+        let sb = Superblock { must_write, data_checksums, ..sizes };
         if sb.size > device_size {
             let what = format!(
                 "the volume has {} bytes but the device only {device_size}: is this a part of a copy?",
@@ -399,6 +407,7 @@ impl Superblock {
             group_inodes,
             disk_geometry: DiskGeometry { rpm, sectors_per_track, tracks_per_cylinder },
             tuning: Tuning { minfree, maxcontig, rotdelay_ms, cpc, maxbpg, optimize_time },
+            data_checksums: false,
         };
         let planned = Superblock::plan(plan);
         let sb = planned.map_err(|e| FsError::corrupt(at, format!("impossible sizes: {e}")))?;

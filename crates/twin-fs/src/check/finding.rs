@@ -47,6 +47,8 @@ kinds! {
     Superblock, "superblock", "repair writes it again from another copy";
     /// The note whether the volume was closed.
     State, "state", "repair writes it anew";
+    /// The checksums of a volume, or metadata that does not match them.
+    Checksums, "checksums", "repair computes them anew; file data that does not match stays an error";
     /// A checkpoint or a copy of one.
     Checkpoint, "checkpoint", "repair makes a new one and writes all copies again";
     /// The log behind the last checkpoint cannot be read.

@@ -223,7 +223,9 @@ impl Run<'_> {
             Some(_) if is_changed => Verdict::Unknown,
             Some(what) => Verdict::Bad(what),
             None => {
-                self.notes.count_uncompared(ptr.len.into());
+                if !self.view.compares_reads() {
+                    self.notes.count_uncompared(ptr.len.into());
+                }
                 Verdict::Good
             }
         }

@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use twin_disk::{Block, Bytes};
-use twin_ffs::format::Superblock as FfsSuperblock;
+use twin_ffs::format::{CgImage, Superblock as FfsSuperblock};
 use twin_fs::dinode::Dinode;
 use twin_lfs::format::{CHECKPOINT_BYTES, SUPERBLOCK_BYTES, Summary, Superblock as LfsSuperblock};
 use twin_sim::Platter;
@@ -23,7 +23,8 @@ pub enum Excuse {
     Dead,
     /// The slot of the older checkpoint has one that is older still.
     OlderCheckpoint,
-    /// A closed volume says that it was not: the next start replays a journal without records.
+    /// A closed volume says that it was not, so that the next start replays a journal without records; or
+    /// it has a region in doubt, and its checksums are computed anew.
     OlderState,
     /// Opening the volume wrote it anew, so that a scrub has nothing to find.
     Replaced,
@@ -31,6 +32,8 @@ pub enum Excuse {
     UncheckedData,
     /// The format has no checksum for the block, of a directory, an index, attributes, a link, or pointers.
     UncheckedMeta,
+    /// A table of checksums as it was before, which does not know some: these are not compared.
+    OlderSums,
     /// A block of inodes as it was before: each inode has its own checksum, and nothing has one of them all.
     OlderInodes,
 }
@@ -44,10 +47,13 @@ impl Excuse {
                 "put an older checkpoint in the place of the last but one, which nobody needs"
             }
             Excuse::OlderState => {
-                "say that the volume was not closed: its empty journal is replayed"
+                "say that the volume was not closed, or that a region is in doubt: looked at needlessly"
             }
             Excuse::Replaced => {
                 "are of blocks that opening the volume writes anew: not for a scrub"
+            }
+            Excuse::OlderSums => {
+                "put back a table that knows fewer checksums: those are not compared"
             }
             Excuse::OlderInodes => "put back older inodes, whose own checksums are right",
             Excuse::UncheckedData => "are of file data, for which the format has no checksum",
@@ -67,12 +73,14 @@ impl Excuse {
 pub(super) struct Excuses {
     /// What is in use, by first byte and end, and whether the format has a checksum for it.
     live: Vec<(Range<usize>, bool)>,
+    /// Units with tables of checksums.
+    sums: Vec<usize>,
     /// Tables of inodes, where the format has no checksum of a whole block.
     tables: Vec<Range<usize>>,
     /// The units with checkpoints of a log.
     checkpoints: Vec<usize>,
-    /// The unit with the state of a clustered volume.
-    state: Option<usize>,
+    /// The units with the state of a clustered volume, and with the regions in doubt.
+    state: Vec<usize>,
 }
 
 impl Excuses {
@@ -109,8 +117,11 @@ impl Excuses {
         if fault == Fault::Stale && self.checkpoints.contains(&unit) {
             return Some(Excuse::OlderCheckpoint);
         }
-        if fault == Fault::Stale && self.state == Some(unit) {
+        if fault == Fault::Stale && self.state.contains(&unit) {
             return Some(Excuse::OlderState);
+        }
+        if fault == Fault::Stale && self.sums.contains(&unit) {
+            return Some(Excuse::OlderSums);
         }
         if fault == Fault::Stale && self.tables.iter().any(changed) {
             return Some(Excuse::OlderInodes);
@@ -168,7 +179,7 @@ fn of_log(image: &[u8]) -> Result<Excuses, String> {
         }
     }
     let live = live.into_iter().map(|range| (range, true)).collect();
-    Ok(Excuses { live, tables: Vec::new(), checkpoints, state: None })
+    Ok(Excuses { live, sums: Vec::new(), tables: Vec::new(), checkpoints, state: Vec::new() })
 }
 
 fn of_clustered(image: &[u8]) -> Result<Excuses, String> {
@@ -189,8 +200,18 @@ fn of_clustered(image: &[u8]) -> Result<Excuses, String> {
         live.push((maps..maps + block, true));
         let data = byte(sb.group_start(group) + u64::from(sb.group_data_start()));
         let end = byte(sb.group_start(group) + u64::from(sb.frags_of(group)));
-        live.push((data..end, false));
-        tables.push(maps + block..data);
+        let map = CgImage::decode(&sb, group, &image[maps..maps + block]);
+        let map = map.map_err(|error| error.to_string())?;
+        let frag = sb.geometry.frag_size as usize;
+        for at in (data..end).step_by(frag) {
+            let nth = (at - start) / frag;
+            if map.free[nth / 8] >> (nth % 8) & 1 == 0 {
+                live.push((at..at + frag, sb.data_checksums));
+            }
+        }
+        if !sb.data_checksums {
+            tables.push(maps + block..data);
+        }
     }
     let size = sb.geometry.inode_size as usize;
     for ino in 2..sb.inodes() {
@@ -202,5 +223,23 @@ fn of_clustered(image: &[u8]) -> Result<Excuses, String> {
             live.push((at..at + size, true));
         }
     }
-    Ok(Excuses { live, tables, checkpoints: Vec::new(), state: Some(1) })
+    let (mut state, mut sums) = (vec![1], Vec::new());
+    if sb.data_checksums {
+        // Behind the volume a page of the regions in doubt, which says nothing of a closed volume, and a
+        // table block for each region of 1016 fragments.
+        let page = (sb.size as usize).next_multiple_of(UNIT);
+        live.push((page..page + 512, true));
+        state.push(page / UNIT);
+        let regions = (sb.size as usize).div_ceil(1016 * sb.geometry.frag_size as usize);
+        // The table of a region in doubt is not read: it is written when the region is at rest.
+        for region in 0..regions {
+            let is_in_doubt = image[page + 16 + region / 8] >> (region % 8) & 1 != 0;
+            if !is_in_doubt {
+                let at = page + (region + 1) * UNIT;
+                live.push((at..at + UNIT, true));
+                sums.push(at / UNIT);
+            }
+        }
+    }
+    Ok(Excuses { live, sums, tables, checkpoints: Vec::new(), state })
 }

@@ -36,6 +36,8 @@ pub struct Rotting {
     pub size: u64,
     /// The format has checksums of file data.
     pub has_data_checksums: bool,
+    /// Bytes of a block of a file.
+    pub block: u64,
 }
 
 /// How much is tried.
@@ -208,7 +210,9 @@ impl Healthy {
             let text = String::from_utf8_lossy(&text[..64]).into_owned();
             let Some((path, rest)) = text.split_once(" block ") else { continue };
             let Some(Ok(nth)) = rest.split(' ').next().map(str::parse) else { continue };
-            all.push((path.to_owned(), nth));
+            // The marks count units.
+            let nth: u64 = nth;
+            all.push((path.to_owned(), nth * UNIT as u64 / self.rotting.block));
         }
         all.dedup();
         all

@@ -11,9 +11,9 @@ use crate::size::Size;
 ///
 /// Reads everything that is in use from the device, past all caches, while programs go on working: they
 /// come first. Each fault is shown with its path, its place in the file and its length. Nothing is
-/// changed: what is found stays an error for whoever reads it. Of a log all data is compared with
-/// checksums; FFS has none of file data, so that there only structures, and what is in memory, are
-/// compared. For a volume that is not mounted, use `twinfs check --data`.
+/// changed: what is found stays an error for whoever reads it. Of a log, and of FFS made with
+/// --data-checksums, all data is compared with checksums; of other FFS only structures, and what is in
+/// memory. For a volume that is not mounted, use `twinfs check --data`.
 #[derive(Args)]
 pub(crate) struct Scrub {
     #[command(flatten)]

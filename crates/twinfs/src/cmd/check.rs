@@ -59,7 +59,9 @@ fn rows(args: &Check, report: &CheckReport) -> Vec<Value> {
 fn skipped(has_checksums: bool) -> &'static str {
     match has_checksums {
         true => "the data of files was not read: --data reads it and compares checksums",
-        false => "the data of files was not read: this layout has no checksums of it",
+        false => {
+            "the data of files was not read: there are checksums of it on logs, and on FFS made with --data-checksums"
+        }
     }
 }
 

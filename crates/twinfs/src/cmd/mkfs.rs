@@ -39,6 +39,7 @@ fn config(args: &Mkfs, kind: &'static dyn LayoutKind) -> Result<Box<dyn LayoutCo
         ("segment-size", "segment", size(args.segment_size)),
         ("minfree", "minfree", number(args.minfree)),
         ("ordering", "ordering", args.ordering.clone()),
+        ("data-checksums", "data-checksums", args.data_checksums.then(|| "yes".into())),
         ("bytes-per-inode", "bytes-per-inode", size(args.bytes_per_inode)),
     ];
     let mut config = kind.config();
