@@ -486,10 +486,9 @@ impl Inner {
             }
             // What is written while it is read may be neither old nor new.
             let after = self.regions.borrow().versions(regions.clone());
-            if before != after || self.regions.borrow().is_busy(regions.clone()) {
-                if let Some(rt) = &self.rt {
-                    rt.sleep(MILLIS).await;
-                }
+            let changing = before != after || self.regions.borrow().is_busy(regions.clone());
+            if let Some(rt) = self.rt.as_ref().filter(|_| changing) {
+                rt.sleep(MILLIS).await;
             }
             looks += 1;
         }

@@ -74,7 +74,7 @@ fn write(dir: &Path) -> Result<Vec<u8>, String> {
 /// Scrubs while a program writes, syncs and deletes.
 fn beside_writers(bench: &Bench, dir: &Path) -> Result<(), String> {
     let place = dir.to_owned();
-    let writer = thread::spawn(move || -> std::io::Result<()> {
+    let work = move || -> std::io::Result<()> {
         for round in 0..60u32 {
             let path = place.join(format!("file{}", round % 7));
             fs::write(&path, vec![round as u8; 300_000])?;
@@ -84,7 +84,8 @@ fn beside_writers(bench: &Bench, dir: &Path) -> Result<(), String> {
             }
         }
         Ok(())
-    });
+    };
+    let writer = thread::Builder::new().spawn(work).map_err(|why| format!("a thread: {why}"))?;
     let mut scrubs = 0;
     while !writer.is_finished() || scrubs == 0 {
         let out = scrub(bench, dir, &[])?;

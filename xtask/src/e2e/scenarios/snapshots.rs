@@ -91,7 +91,7 @@ fn refused(bench: &Bench) -> Result<(), String> {
     let image = bench.dir.join("ffs.img");
     let closed = twinfs(bench, &["create"], &image, &["s"]);
     volume.mount()?;
-    let mounted = twinfs(bench, &["create"], &volume.dir().to_path_buf(), &["s"]);
+    let mounted = twinfs(bench, &["create"], volume.dir(), &["s"]);
     volume.umount_and_check()?;
     match (closed, mounted) {
         (Err(closed), Err(mounted))
@@ -110,7 +110,7 @@ fn write(dir: &Path, ends: &AtomicBool) -> std::io::Result<()> {
     while !ends.load(Ordering::Relaxed) {
         let name = dir.join(format!("load/f{}", n % 40));
         fs::write(&name, vec![n as u8; 40_000])?;
-        if n % 3 == 0 {
+        if n.is_multiple_of(3) {
             fs::remove_file(&name)?;
         }
         n += 1;
