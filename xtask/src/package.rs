@@ -80,6 +80,9 @@ pub(crate) fn debian(root: &Path) -> Result<PathBuf, String> {
 /// # Errors
 /// If the target is missing, or something does not build.
 pub(crate) fn without_libraries(root: &Path) -> Result<PathBuf, String> {
+    if output(Command::new("musl-gcc").arg("--version")).is_err() {
+        return Err("musl-gcc is missing: apt-get install musl-tools".into());
+    }
     let _ = Command::new("rustup").args(["target", "add", STATIC]).status();
     build(root, Some(STATIC))?;
     let (version, architecture) = (version(root)?, architecture()?);

@@ -372,7 +372,7 @@ fn extents(file: &OwnedFd) -> rustix::io::Result<Vec<Extent>> {
         // SAFETY: the kernel reads the head of `ask` and writes at most `extent_count` extents, for
         // which the array behind the head has room; both live until the call returns.
         let done = unsafe {
-            let request = libc::Ioctl::from(FS_IOC_FIEMAP);
+            let request = FS_IOC_FIEMAP as libc::Ioctl;
             libc::ioctl(file.as_raw_fd(), request, &raw mut ask)
         };
         if done < 0 {
@@ -472,7 +472,7 @@ fn space(root: &OwnedFd, device: u64) -> Option<Space> {
         // SAFETY: the kernel reads the head of `ask` and writes at most `count` records, for which
         // the array behind the head has room; both live until the call returns.
         let done = unsafe {
-            let request = libc::Ioctl::from(FS_IOC_GETFSMAP);
+            let request = FS_IOC_GETFSMAP as libc::Ioctl;
             libc::ioctl(root.as_raw_fd(), request, &raw mut *ask)
         };
         if done < 0 {

@@ -60,6 +60,7 @@ const CASES: &[Case] = &[
     ("report-early", ["disk=hp97560", "disk=hp97560"], FILES, ["yes", "no"]),
     ("skews", ["", ""], OVERWRITES, ["own", "90/200"]),
     ("ssd", ["disk=ssd-sata", "disk=ssd-sata"], FILES, ["own", "900/900/900/9M"]),
+    ("prices", ["disk=s3-express", "disk=s3-express"], FILES, ["own", "5/4/3/2/1"]),
     ("request-us", ["bus=sparcstation-2", "bus=sparcstation-2"], FILES, ["1", "9000"]),
     ("block-us", ["", ""], FILES, ["1", "9000"]),
     ("copy-us", ["", ""], FILES, ["1", "9000"]),
@@ -288,4 +289,24 @@ fn the_kernel_s_caches_save_time_where_files_are_written_again() {
     };
     let [requests, kernel] = ["fuse", "kernel"].map(|front| of(front).unwrap());
     assert!(kernel.span_s < requests.span_s, "{} {}", kernel.span_s, requests.span_s);
+}
+
+#[test]
+fn a_price_list_changes_the_bill_and_not_the_run() {
+    let bill = |prices: &str| {
+        let config = format!("lfs:disk=s3-express,size=64M,prices={prices}");
+        let figures = run(&config, FILES).unwrap();
+        (figures.digest.clone(), figures.disk_use.bill.unwrap())
+    };
+    let (digest, own) = bill("own");
+    let (again, dear) = bill("5/4/3/2/1");
+    assert_eq!((digest, own.puts, own.gets), (again, dear.puts, dear.gets));
+    assert!(own.puts > 0 && own.work_usd() > 0.0, "{own:?}");
+    let gb = 1e9;
+    assert!(
+        (dear.storage_usd_month - dear.stored_bytes as f64 * 3.0 / gb).abs() < 1e-9,
+        "{dear:?}"
+    );
+    let of_requests = (dear.puts * 5 + dear.gets * 4) as f64 / 1e3;
+    assert!((dear.requests_usd - of_requests).abs() < 1e-9, "{dear:?}");
 }

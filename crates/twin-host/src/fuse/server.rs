@@ -60,6 +60,6 @@ pub(super) fn ask_daemon(root: &File) -> io::Result<u32> {
     // SAFETY: the request encodes its size and direction. It writes four bytes to the pointer,
     // which points to a number of that size that lives until the call ends.
     let answered =
-        unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_DAEMON), &raw mut pid) };
+        unsafe { libc::ioctl(root.as_raw_fd(), IOCTL_DAEMON as libc::Ioctl, &raw mut pid) };
     if answered == 0 { Ok(pid) } else { Err(io::Error::last_os_error()) }
 }

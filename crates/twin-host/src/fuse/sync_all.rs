@@ -46,7 +46,7 @@ pub fn sync_file_system(dir: &File) -> io::Result<()> {
 pub fn hand_over(dir: &File) -> io::Result<()> {
     rustix::fs::syncfs(dir)?;
     // SAFETY: the request carries no data, so its third argument is not used.
-    let fetched = unsafe { libc::ioctl(dir.as_raw_fd(), libc::Ioctl::from(IOCTL_FETCH), 0) };
+    let fetched = unsafe { libc::ioctl(dir.as_raw_fd(), IOCTL_FETCH as libc::Ioctl, 0) };
     match io::Error::last_os_error() {
         error if fetched != 0 && error.raw_os_error() == Some(libc::EIO) => Err(error),
         // Others, and older ones of ours, do not know the request.
@@ -60,7 +60,7 @@ pub fn hand_over(dir: &File) -> io::Result<()> {
 /// Its error; ENOTTY or another one if it is none of ours.
 pub(super) fn ask_server(dir: &File) -> io::Result<()> {
     // SAFETY: the request carries no data, so its third argument is not used.
-    let synced = unsafe { libc::ioctl(dir.as_raw_fd(), libc::Ioctl::from(IOCTL_SYNC), 0) };
+    let synced = unsafe { libc::ioctl(dir.as_raw_fd(), IOCTL_SYNC as libc::Ioctl, 0) };
     if synced == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
 }
 

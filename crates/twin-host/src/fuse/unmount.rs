@@ -177,7 +177,7 @@ fn lost_writes(root: &File) -> Option<u64> {
     // SAFETY: the request encodes its size and direction. It writes eight bytes to the pointer,
     // which points to a number of that size that lives until the call ends.
     let answered =
-        unsafe { libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_LOST), &raw mut lost) };
+        unsafe { libc::ioctl(root.as_raw_fd(), IOCTL_LOST as libc::Ioctl, &raw mut lost) };
     (answered == 0).then_some(lost)
 }
 
@@ -187,7 +187,7 @@ fn has_ended_recording(root: &File) -> bool {
     // SAFETY: the request encodes its size and direction. It writes four bytes to the pointer, which
     // points to a number of that size that lives until the call ends.
     let answered = unsafe {
-        libc::ioctl(root.as_raw_fd(), libc::Ioctl::from(IOCTL_RECORDING), &raw mut ended)
+        libc::ioctl(root.as_raw_fd(), IOCTL_RECORDING as libc::Ioctl, &raw mut ended)
     };
     answered == 0 && ended != 0
 }
