@@ -7,7 +7,7 @@ use clap::Args;
 use super::Output;
 use crate::size::Size;
 
-/// Compare what lies on the device of a mount with what was written, without unmounting.
+/// Find what has rotted on the device of a mounted volume.
 ///
 /// Reads everything that is in use from the device, past all caches, while programs go on working: they
 /// come first. Each fault is shown with its path, its place in the file and its length. Nothing is
