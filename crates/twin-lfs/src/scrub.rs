@@ -1,4 +1,4 @@
-//! What a scrub looks at in a log, beside the blocks of files: the ifile, inodes, superblocks, checkpoints,
+//! What a scrub looks at in a log, beside the blocks of files: the ifile, the records of snapshots, inodes, superblocks, checkpoints,
 //! and the summaries of segments that hold something live.
 //!
 //! Contract: nothing is changed. An inode is held against the checksum in the inode map. A summary is sound
@@ -200,8 +200,10 @@ impl Lfs {
         Ok(())
     }
 
+    /// Looks at all copies of the superblock. Meanwhile no snapshot changes them.
     async fn scrub_superblocks(&self, core: &Core, notes: &ScrubNotes) {
-        let right = self.sb.encode();
+        let _still = self.checkpointing.read().await;
+        let right = self.stored_superblock().encode();
         for at in Superblock::places(self.sb.size, self.sb.copies) {
             let what = match self.read_past_cache(core, at, SUPERBLOCK_BYTES, notes).await {
                 Ok(found) if found.to_bytes()[..] == right[..] => continue,
@@ -418,7 +420,7 @@ impl ScrubView for Lfs {
     }
 
     fn own_files(&self) -> Vec<Rc<Inode>> {
-        vec![Rc::clone(&self.ifile.inode)]
+        vec![Rc::clone(&self.ifile.inode), Rc::clone(&self.snapshots.file.inode)]
     }
 
     fn numbers_end(&self) -> Ino {

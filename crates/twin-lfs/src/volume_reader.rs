@@ -79,25 +79,21 @@ impl LogState {
     /// A state that is kept under a name. It has no log to go on with.
     pub(crate) fn of_record(record: &SnapshotRecord) -> LogState {
         LogState {
-            ifile: record.ifile.clone(),
-            snapshots: None,
             free_head: record.free_head,
             free_inodes: record.free_inodes,
             orphans: record.orphans,
-            heads: Vec::new(),
             serial: record.serial,
-            picked: Vec::new(),
-            log_segments: Vec::new(),
-            table: None,
-            blocks: BTreeMap::new(),
-            inodes: BTreeMap::new(),
-            forwards: Forwards::default(),
+            ..LogState::around(record.ifile.clone())
         }
     }
 
     /// Nothing is known of the volume but its superblock.
     pub(crate) fn unknown(sb: &Superblock) -> LogState {
-        let ifile = Dinode::new(&sb.geometry, IFILE_INO, 0, 0, Timestamp::default());
+        LogState::around(Dinode::new(&sb.geometry, IFILE_INO, 0, 0, Timestamp::default()))
+    }
+
+    /// A state of which nothing but the ifile is known.
+    fn around(ifile: Dinode) -> LogState {
         LogState {
             ifile,
             snapshots: None,

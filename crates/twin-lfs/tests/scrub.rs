@@ -7,6 +7,7 @@ use std::rc::Rc;
 use common::World;
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin};
 use twin_fs::scrub::{Scrub, ScrubFigures, ScrubHow, ScrubPhase};
+use twin_fs::snapshots::{Keep, SnapshotView};
 use twin_lfs::MkfsOptions;
 use twin_rt::{MILLIS, SECS};
 
@@ -97,6 +98,28 @@ fn what_a_scrub_finds_stays_an_error_and_nothing_is_changed() {
     let ino = world.lookup("file5");
     let read = world.try_op(twin_fs::Op::Read { ino, off: 8192, len: 100 });
     assert!(read.unwrap_err().is_damage());
+}
+
+/// The first snapshot changes the superblock, and adds a file of the layout. A scrub of the same mount took the first
+/// for a flaw, and did not look at the second.
+#[test]
+fn a_scrub_knows_the_superblock_of_the_first_snapshot_and_reads_the_records() {
+    let world = filled(&MkfsOptions::modern([7; 16]));
+    let (volume, state) = (&world.volume, Rc::new(Scrub::default()));
+    let kept = volume.layout.keep(volume.core(), "a-name-to-be-found", Keep::Snapshot);
+    world.rt.block_on(kept).unwrap().unwrap();
+    let figures = scrub(&world, &state, ScrubHow::default());
+    assert_eq!(figures.flaws, 0, "{:?}", state.flaws());
+
+    let disk = world.disk.to_bytes();
+    let name = b"a-name-to-be-found";
+    let at = disk.windows(name.len()).position(|bytes| bytes == name).unwrap() / 512 * 512;
+    let mut bad = disk[at..at + 512].to_vec();
+    bad[500] ^= 2;
+    let io =
+        Io::write(at as u64, vec![Block::Bytes(Bytes::copy_of(&bad))], Class::Meta, Origin::User);
+    world.rt.block_on(world.disk.submit(io)).unwrap().unwrap();
+    assert_eq!(scrub(&world, &state, ScrubHow::default()).flaws, 1, "{:?}", state.flaws());
 }
 
 /// Nothing but the checksum of a partial segment tells that data of a classic volume has changed.

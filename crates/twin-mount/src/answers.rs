@@ -315,7 +315,9 @@ impl Client {
     async fn begin_scrub(&self, resume: bool, bytes_per_second: u64) -> Result<Value, String> {
         let Answers { volume, scrubbing, say, .. } = &self.answers;
         if self.answers.freezable.is_none() {
-            return Err("it is mounted with --flight, and a flight with a scrub in it could not be repeated".into());
+            return Err("it is mounted with --flight, which could not be repeated with a scrub in it, or with \
+                 --snapshot: `twinfs check --data` compares kept states too, of the image"
+                .into());
         }
         let how = ScrubHow { resume, bytes_per_second };
         let say = Rc::clone(say);

@@ -13,7 +13,7 @@ use twin_rt::Rt;
 use twin_settings::value::bytes_for_people;
 
 use super::{Finding, FindingKind, Report, Severity};
-use crate::format::{Checkpoint, HAS_SNAPSHOTS, SUPERBLOCK_BYTES, Superblock};
+use crate::format::{Checkpoint, SUPERBLOCK_BYTES, Superblock};
 use crate::volume_reader::{LogState, VolumeReader, checkpoint_at, superblock_at};
 
 /// Reads the superblock and the newest checkpoint, and applies roll-forward in memory. Without a
@@ -86,7 +86,7 @@ pub(crate) async fn superblocks(
         let finding = match superblock_at(device, at).await {
             Ok((copy, raw)) if copy == sb && *raw == *sb.encode() => continue,
             // A power failure before the first snapshot may leave one copy that announces it.
-            Ok((copy, raw)) if *raw == *copy.encode() && copy == with_snapshots(&sb) => continue,
+            Ok((copy, raw)) if *raw == *copy.encode() && copy == sb.with_snapshots() => continue,
             Ok(_) => {
                 let what = format!("{which} differs from the other");
                 Finding::new(FindingKind::Superblock, Severity::Serious, what)
@@ -98,11 +98,6 @@ pub(crate) async fn superblocks(
         report.add(finding.at(at));
     }
     Ok(sb)
-}
-
-/// A superblock that says that there are snapshots.
-fn with_snapshots(sb: &Superblock) -> Superblock {
-    Superblock { must_write: sb.must_write | HAS_SNAPSHOTS, ..sb.clone() }
 }
 
 /// Reads all copies of both slots and gives the newest sound checkpoint.

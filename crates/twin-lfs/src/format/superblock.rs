@@ -132,6 +132,11 @@ impl Superblock {
         self.must_write & !HAS_SNAPSHOTS == 0
     }
 
+    /// The superblock of the same volume once it has, or had, snapshots.
+    pub fn with_snapshots(&self) -> Superblock {
+        Superblock { must_write: self.must_write | HAS_SNAPSHOTS, ..self.clone() }
+    }
+
     /// First byte of a segment.
     pub fn segment_start(&self, segment: u32) -> u64 {
         FIRST_SEGMENT + u64::from(segment) * u64::from(self.segment_size)

@@ -15,7 +15,7 @@ use twin_rt::{MILLIS, Nanos};
 
 use crate::commit::Whole;
 use crate::format::{
-    HAS_SNAPSHOTS, RecordKind, SNAPSHOTS_MAX, SegEntry, SnapshotRecord, SnapshotsFile, Superblock,
+    RecordKind, SNAPSHOTS_MAX, SegEntry, SnapshotRecord, SnapshotsFile, Superblock,
     is_snapshot_name,
 };
 use crate::lfs::Lfs;
@@ -292,19 +292,24 @@ impl Lfs {
     }
 
     /// Says in the superblock that there are snapshots, before there is one. A copy is written when the one before is
-    /// durable, so that one of them is sound at any time.
+    /// durable, so that one of them is sound at any time. A scrub compares the copies under the same lock.
     async fn mark_superblock(&self, core: &Core) -> Result<()> {
+        let _alone = self.checkpointing.write().await;
         if self.snapshots.marked.get() {
             return Ok(());
         }
-        let sb = Superblock { must_write: self.sb.must_write | HAS_SNAPSHOTS, ..self.sb.clone() };
-        let raw = Block::Bytes(Buf::copy_of(&sb.encode()).freeze());
-        for at in Superblock::places(sb.size, sb.copies).into_iter().rev() {
+        let raw = Block::Bytes(Buf::copy_of(&self.sb.with_snapshots().encode()).freeze());
+        for at in Superblock::places(self.sb.size, self.sb.copies).into_iter().rev() {
             let io = Io::write(at, vec![raw.clone()], Class::Meta, Origin::Checkpoint);
             core.device.submit(io).await?;
             core.device.submit(Io::flush(Origin::Checkpoint)).await?;
         }
         self.snapshots.marked.set(true);
         Ok(())
+    }
+
+    /// The superblock as it is on the device: the first snapshot of a volume changes it.
+    pub(crate) fn stored_superblock(&self) -> Superblock {
+        if self.snapshots.marked.get() { self.sb.with_snapshots() } else { self.sb.clone() }
     }
 }
