@@ -186,9 +186,8 @@ fn has_ended_recording(root: &File) -> bool {
     let mut ended = 0u32;
     // SAFETY: the request encodes its size and direction. It writes four bytes to the pointer, which
     // points to a number of that size that lives until the call ends.
-    let answered = unsafe {
-        libc::ioctl(root.as_raw_fd(), IOCTL_RECORDING as libc::Ioctl, &raw mut ended)
-    };
+    let answered =
+        unsafe { libc::ioctl(root.as_raw_fd(), IOCTL_RECORDING as libc::Ioctl, &raw mut ended) };
     answered == 0 && ended != 0
 }
 
