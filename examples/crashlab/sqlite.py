@@ -1,6 +1,6 @@
 """SQLite in a journal mode: every row whose transaction was committed is there, and the file is sound.
 
-    twinfs crashlab --check 'python3 sqlite.py check' -- python3 sqlite.py run [delete|truncate|persist|wal] [SYNCHRONOUS]
+    twinfs crashlab --check 'python3 sqlite.py check' -- python3 sqlite.py run [delete|truncate|persist|wal] [SYNCHRONOUS [ROWS]]
 
 In the mode `delete` a transaction is committed when its journal is unlinked, and with synchronous=full, the default,
 SQLite does not sync the directory then: the last transaction can be rolled back. synchronous=extra is for that.
@@ -12,20 +12,18 @@ import os
 import sqlite3
 import sys
 
-ROWS = 6
-
 
 def acknowledge(label):
     with open(os.environ["CRASHLAB_ACK"], "a") as acks:
         acks.write(f"{label}\n")
 
 
-def run(mode, synchronous):
+def run(mode="delete", synchronous="full", rows=6):
     db = sqlite3.connect("rows.db", isolation_level=None)
     db.execute(f"pragma journal_mode={mode}").fetchall()
     db.execute(f"pragma synchronous={synchronous}")
     db.execute("create table rows(n integer primary key, text text)")
-    for n in range(ROWS):
+    for n in range(int(rows)):
         db.execute("begin immediate")
         db.execute("insert into rows values(?, ?)", (n, "x" * 3000))
         db.execute("commit")
@@ -52,6 +50,6 @@ def check():
 
 
 if sys.argv[1] == "run":
-    run(*(sys.argv[2:] + ["delete", "full"][len(sys.argv) - 2 :]))
+    run(*sys.argv[2:])
 else:
     check()

@@ -12,10 +12,7 @@ use twin_rt::{BoxFuture, Rt};
 use twin_settings::{Key, SettingsError, set, text_of};
 
 use crate::snapshots::{Difference, HeadChange};
-use crate::{Cpu, FsError, Result, Settings, Volume, dump};
-
-/// Why a layout refuses what concerns snapshots.
-pub const NO_SNAPSHOTS: &str = "this layout keeps no snapshots: only a log does";
+use crate::{Cpu, FsError, NO_SNAPSHOTS, Result, Settings, Volume, dump};
 
 /// A layout entry: what programs can ask of a layout. See the module.
 pub trait LayoutKind: Sync {
@@ -81,20 +78,6 @@ pub trait LayoutKind: Sync {
         _device: Rc<dyn BlockDevice>,
         _change: &'a HeadChange,
     ) -> BoxFuture<'a, Result<()>> {
-        Box::pin(std::future::ready(Err(FsError::NotSupported(NO_SNAPSHOTS))))
-    }
-
-    /// A state that is kept on an open volume, and is not its head, as a volume of its own, which can only be read; its
-    /// blocks take up to `cache_bytes` of memory. The state cannot be deleted while that exists.
-    ///
-    /// # Errors
-    /// If the layout keeps no states, there is none of that name, or what is wrong with it.
-    fn open_state<'a>(
-        &'a self,
-        _volume: &'a Volume,
-        _name: &'a str,
-        _cache_bytes: u64,
-    ) -> BoxFuture<'a, Result<Volume>> {
         Box::pin(std::future::ready(Err(FsError::NotSupported(NO_SNAPSHOTS))))
     }
 

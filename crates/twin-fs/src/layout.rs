@@ -22,7 +22,7 @@ use crate::flushing::Chosen;
 use crate::geometry::Ptr;
 use crate::inodes::Inode;
 use crate::scrub_view::ScrubView;
-use crate::snapshots::SnapshotView;
+use crate::snapshots::{Keep, States};
 use crate::{Ino, LogStatus, Result, Room, SpaceMap, VolumeStat};
 
 /// Whether an operation needs more space. Admission depends on it.
@@ -425,4 +425,43 @@ mod tests {
     fn without_new_data_there_is_no_write_cost() {
         assert_eq!(write_cost(5000, 1000, 0), None);
     }
+}
+
+/// Why a layout refuses what concerns snapshots.
+pub const NO_SNAPSHOTS: &str = "this layout keeps no snapshots: only a log does";
+
+/// A layout that keeps states.
+pub trait SnapshotView {
+    /// All states.
+    fn states(&self, core: &Core) -> States;
+
+    /// Keeps a state under a name.
+    ///
+    /// # Errors
+    /// `Exists` if the name is taken, `NotFound` if there is no state to make a branch of, `NoSpace` if what would be
+    /// held leaves too little room, `Invalid` for a name that cannot be one.
+    fn keep<'a>(
+        &'a self,
+        core: &'a Rc<Core>,
+        name: &'a str,
+        what: Keep,
+    ) -> BoxFuture<'a, Result<()>>;
+
+    /// The parts of a volume that has a state which is kept, and is not the head. It can only be read; its blocks take
+    /// up to `cache_bytes` of memory. The state cannot be deleted while the parts exist.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such state, or what is wrong with it.
+    fn open<'a>(
+        &'a self,
+        core: &'a Rc<Core>,
+        name: &'a str,
+        cache_bytes: u64,
+    ) -> BoxFuture<'a, Result<(Rc<Core>, Rc<dyn Layout>)>>;
+
+    /// Deletes states. The space that only they used is free when it returns.
+    ///
+    /// # Errors
+    /// `NotFound` if there is no such state, `Busy` if it is the head or is being read; then none is deleted.
+    fn delete<'a>(&'a self, core: &'a Rc<Core>, names: &'a [String]) -> BoxFuture<'a, Result<()>>;
 }

@@ -26,6 +26,7 @@
 #![allow(missing_docs)] // Fields of `Op`'s variants are documented on their variant.
 
 mod admission;
+mod below;
 pub mod check;
 mod core;
 mod cpu;
@@ -58,6 +59,7 @@ pub mod scrub;
 mod scrub_view;
 mod settings;
 pub mod snapshots;
+mod snapshots_directory;
 mod space_map;
 mod stop;
 mod volume;
@@ -76,12 +78,13 @@ pub use flushing::{Chosen, flush_by_name, set_flush_by};
 pub use freeze::FreezeGuard;
 pub use inodes::{Inode, Refs, dinode};
 pub use kind::{
-    CheckReport, CheckRequest, DeclaredConfig, Identity, KeyHelp, LayoutConfig, LayoutKind,
-    NO_SNAPSHOTS, Opened, VolumeProperty,
+    CheckReport, CheckRequest, DeclaredConfig, Identity, KeyHelp, LayoutConfig, LayoutKind, Opened,
+    VolumeProperty,
 };
 pub use layout::{
     Answer, Change, Cleaned, Cleaning, Dirty, Figures, HintedRun, InodeEvent, Layout, LogView,
-    Need, Picked, PlacementHints, SyncScope, UpdateOrder, Views, Written, write_cost,
+    NO_SNAPSHOTS, Need, Picked, PlacementHints, SnapshotView, SyncScope, UpdateOrder, Views,
+    Written, write_cost,
 };
 pub use log_status::{LogStatus, SegmentPhase, SegmentStatus};
 pub use nvram::Nvram;

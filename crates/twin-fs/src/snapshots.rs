@@ -1,15 +1,12 @@
-//! Snapshots and branches, for layouts that can keep states of the volume.
+//! Snapshots and branches: states of the volume that a layout keeps ([`SnapshotView`](crate::SnapshotView)).
 //!
 //! Contract: a *snapshot* is a state that stays as it was, a *branch* one that may become the *head*, which is the
 //! state that operations change. Each has a name, and no two have the same. Making and deleting them takes effect at
 //! one instant, also after a power failure.
 
-use std::rc::Rc;
+use twin_rt::Time;
 
-use twin_rt::{BoxFuture, Time};
-
-use crate::Result;
-use crate::core::Core;
+pub use crate::below::{DOT_TWINFS, is_below, is_volatile, leads_below};
 
 /// What a state is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +22,8 @@ pub enum StateKind {
 /// A state of a volume.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
+    /// A number that no other state of the volume has, nor will have; 0 for the head.
+    pub id: u64,
     /// Its name.
     pub name: String,
     /// What it is.
@@ -82,28 +81,4 @@ pub struct Difference {
     pub path: Vec<u8>,
     /// How it differs.
     pub change: Change,
-}
-
-/// A layout that keeps states.
-pub trait SnapshotView {
-    /// All states.
-    fn states(&self, core: &Core) -> States;
-
-    /// Keeps a state under a name.
-    ///
-    /// # Errors
-    /// `Exists` if the name is taken, `NotFound` if there is no state to make a branch of, `NoSpace` if what would be
-    /// held leaves too little room, `Invalid` for a name that cannot be one.
-    fn keep<'a>(
-        &'a self,
-        core: &'a Rc<Core>,
-        name: &'a str,
-        what: Keep,
-    ) -> BoxFuture<'a, Result<()>>;
-
-    /// Deletes states. The space that only they used is free when it returns.
-    ///
-    /// # Errors
-    /// `NotFound` if there is no such state, `Busy` if it is the head or is being read; then none is deleted.
-    fn delete<'a>(&'a self, core: &'a Rc<Core>, names: &'a [String]) -> BoxFuture<'a, Result<()>>;
 }

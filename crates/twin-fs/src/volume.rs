@@ -14,13 +14,15 @@ use std::rc::Rc;
 
 use twin_rt::{BoxFuture, Time};
 
+use crate::below::{concerns, finds_it};
 use crate::core::Core;
 use crate::dirty_limit::join_nvram;
 use crate::freeze::{FreezeGuard, Freezer};
-use crate::layout::{Layout, Picked, SyncScope};
+use crate::layout::{Layout, NO_SNAPSHOTS, Picked, SyncScope};
 use crate::nvram::Nvram;
 use crate::ops::Operations;
 use crate::scrub::{self, Scrub, ScrubHow};
+use crate::snapshots_directory::SnapshotsDirectory;
 use crate::write_back::WriteBack;
 use crate::{
     FileSystem, FsError, Ino, LookupEntry, Peeked, Reply, Request, Result, Room, VolumeStat,
@@ -51,6 +53,8 @@ struct Parts {
     ops: Operations,
     write_back: Rc<WriteBack>,
     freezer: Rc<Freezer>,
+    /// The directory of kept states, if the layout keeps some.
+    snapshots: Option<SnapshotsDirectory>,
 }
 
 impl<L: Layout> VolumeOf<L> {
@@ -60,15 +64,8 @@ impl<L: Layout> VolumeOf<L> {
     /// If the settings name a policy that does not exist.
     pub fn new(core: Rc<Core>, layout: L) -> Result<VolumeOf<L>> {
         let layout = Rc::new(layout);
-        let any = Rc::clone(&layout) as Rc<dyn Layout>;
-        let parts = Parts {
-            ops: Operations::new(&core, &any),
-            write_back: WriteBack::start(&core, &any)?,
-            core,
-            layout: any,
-            freezer: Rc::default(),
-        };
-        Ok(VolumeOf { volume: Volume(Rc::new(parts)), layout })
+        let volume = Volume::over(core, Rc::clone(&layout) as Rc<dyn Layout>)?;
+        Ok(VolumeOf { volume, layout })
     }
 }
 
@@ -87,6 +84,17 @@ impl<L> Deref for VolumeOf<L> {
 }
 
 impl Volume {
+    fn over(core: Rc<Core>, layout: Rc<dyn Layout>) -> Result<Volume> {
+        Ok(Volume(Rc::new(Parts {
+            ops: Operations::new(&core, &layout),
+            write_back: WriteBack::start(&core, &layout)?,
+            snapshots: SnapshotsDirectory::new(&core, &layout),
+            core,
+            layout,
+            freezer: Rc::default(),
+        })))
+    }
+
     /// The parts that all layers of the volume share.
     pub fn core(&self) -> &Rc<Core> {
         &self.0.core
@@ -185,6 +193,27 @@ impl Volume {
         Box::pin(async move { scrub::run(&parts.core, &parts.layout, &scrub, how).await })
     }
 
+    /// A state that is kept, and is not the head, as a volume of its own; see [`SnapshotView::open`](crate::SnapshotView::open).
+    ///
+    /// # Errors
+    /// `NotSupported` if the layout keeps no states, and those of that method.
+    pub async fn open_state(&self, name: &str, cache_bytes: u64) -> Result<Volume> {
+        let view = self.0.layout.views().snapshots.ok_or(FsError::NotSupported(NO_SNAPSHOTS))?;
+        let (core, layout) = view.open(&self.0.core, name, cache_bytes).await?;
+        Volume::over(core, layout)
+    }
+
+    /// Deletes states that are kept; see [`SnapshotView::delete`](crate::SnapshotView::delete). Clients may be below `.twinfs/snapshots` meanwhile.
+    ///
+    /// # Errors
+    /// `NotSupported` if the layout keeps no states, and those of that method.
+    pub async fn delete_states(&self, names: &[String]) -> Result<()> {
+        match &self.0.snapshots {
+            Some(snapshots) => snapshots.delete(names).await,
+            None => Err(FsError::NotSupported(NO_SNAPSHOTS)),
+        }
+    }
+
     /// Lets the volume's dirty data lie in memory that survives a power failure and that other
     /// volumes use too, instead of memory of its own. Nothing happens if its flush policy uses none.
     pub fn join_nvram(&self, nvram: &Rc<Nvram>) {
@@ -196,6 +225,9 @@ impl Parts {
     async fn close(&self) -> Result<()> {
         // Dropping references frees orphans, which makes blocks dirty, so it comes first. Then the
         // tasks stop, so that they begin no further write-back while the layout closes.
+        if let Some(snapshots) = &self.snapshots {
+            snapshots.close_all(|_| true).await?;
+        }
         self.ops.drop_clients().await?;
         self.write_back.stop();
         if let Some(error) = self.core.poisoned() {
@@ -232,7 +264,16 @@ impl Parts {
             self.freezer.thawed().await;
         }
         let running = self.freezer.enter();
-        let result = self.ops.run(request).await;
+        let result = match &self.snapshots {
+            Some(snapshots) if concerns(&request.op) => {
+                Box::pin(snapshots.run(&self.ops, request)).await
+            }
+            Some(snapshots) if finds_it(&request.op) => match self.ops.run(request).await {
+                Err(FsError::NotFound) => Ok(snapshots.entry()),
+                found => found,
+            },
+            _ => self.ops.run(request).await,
+        };
         drop(running);
         self.core.note_operation();
         if let Some(observation) = observation {

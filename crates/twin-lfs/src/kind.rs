@@ -8,8 +8,8 @@ use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::geometry::Geometry;
 use twin_fs::snapshots::{Difference, HeadChange};
 use twin_fs::{
-    CheckReport, CheckRequest, Cpu, DeclaredConfig, FsError, Identity, LayoutConfig, LayoutKind,
-    NO_SNAPSHOTS, Opened, Result, Settings, Volume, VolumeProperty,
+    CheckReport, CheckRequest, Cpu, DeclaredConfig, Identity, LayoutConfig, LayoutKind, Opened,
+    Result, Settings, Volume, VolumeProperty,
 };
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::value::bytes_for_people;
@@ -297,18 +297,6 @@ impl LayoutKind for LfsKind {
         change: &'a HeadChange,
     ) -> BoxFuture<'a, Result<()>> {
         Lfs::set_head(rt, device, change)
-    }
-
-    fn open_state<'a>(
-        &'a self,
-        volume: &'a Volume,
-        name: &'a str,
-        cache_bytes: u64,
-    ) -> BoxFuture<'a, Result<Volume>> {
-        Box::pin(async move {
-            let lfs = volume.layout_as::<Lfs>().ok_or(FsError::NotSupported(NO_SNAPSHOTS))?;
-            Ok(lfs.view(volume.core(), name, cache_bytes).await?.volume)
-        })
     }
 
     fn differences<'a>(

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use twin_cache::Lbn;
+use twin_fs::SnapshotView;
 use twin_fs::geometry::{Ptr, UNWRITTEN};
 use twin_fs::{
     AdmissionGuard, Answer, Chosen, Core, Dirty, Figures, FsError, Ino, Inode, InodeEvent, Layout,
@@ -362,7 +363,7 @@ impl Layout for Lfs {
             order: Some(self),
             log: Some(self),
             scrub: Some(self),
-            snapshots: Some(self),
+            snapshots: self.snapshots.can_keep().then_some(self as &dyn SnapshotView),
             ..Views::default()
         }
     }

@@ -6,8 +6,9 @@ use std::rc::Rc;
 
 use common::World;
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin};
+use twin_fs::SnapshotView;
 use twin_fs::scrub::{Scrub, ScrubFigures, ScrubHow, ScrubPhase};
-use twin_fs::snapshots::{Keep, SnapshotView};
+use twin_fs::snapshots::Keep;
 use twin_lfs::MkfsOptions;
 use twin_rt::{MILLIS, SECS};
 

@@ -3,7 +3,8 @@
 mod common;
 
 use common::{World, both_profiles};
-use twin_fs::snapshots::{Difference, HeadChange, Keep, SnapshotView, StateKind};
+use twin_fs::SnapshotView;
+use twin_fs::snapshots::{Difference, HeadChange, Keep, StateKind};
 use twin_fs::{Cpu, FsError, Op, ROOT_INO, Reply, Request, Settings, Volume};
 use twin_lfs::format::{SnapshotsFile, Superblock};
 use twin_lfs::{LFS, Lfs, MkfsOptions, check};
@@ -24,7 +25,7 @@ fn delete(world: &World, names: &[&str]) -> Result<(), FsError> {
 
 fn view(world: &World, name: &str) -> Result<Volume, FsError> {
     let (volume, rt) = (&world.volume, &world.rt);
-    rt.block_on(LFS.open_state(volume, name, 1 << 20)).unwrap()
+    rt.block_on(volume.open_state(name, 1 << 20)).unwrap()
 }
 
 fn read(world: &World, volume: &Volume, name: &str) -> Result<Vec<u8>, FsError> {

@@ -12,8 +12,9 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use twin_disk::{Freezable, Frozen};
+use twin_fs::SnapshotView;
 use twin_fs::scrub::ScrubHow;
-use twin_fs::snapshots::{Keep, SnapshotView};
+use twin_fs::snapshots::Keep;
 use twin_fs::{FileSystem, LayoutKind, NO_SNAPSHOTS, Volume, write_cost};
 use twin_host::Host;
 use twin_host::channel::{Channel, Session};
@@ -270,7 +271,8 @@ impl Client {
     }
 
     async fn delete_states(&self, names: &[String]) -> Result<Value, String> {
-        let deleted = self.snapshots()?.delete(self.answers.volume.core(), names).await;
+        self.snapshots()?;
+        let deleted = self.answers.volume.delete_states(names).await;
         deleted.map_err(|error| why_not_deleted(names, &error))?;
         Ok(json!({}))
     }

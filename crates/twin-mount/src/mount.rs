@@ -436,7 +436,7 @@ fn open(
         open_volume(&request.image, options)
     })?;
     if let Some(name) = &request.snapshot {
-        opened.volume = state_of(request, layout, &opened, name)?;
+        opened.volume = state_of(request, &opened, name)?;
         // What is asked about the mount's device is not what is mounted.
         opened.freezable = None;
     }
@@ -447,13 +447,8 @@ fn open(
 }
 
 /// The state of a volume that is mounted in place of its head.
-fn state_of(
-    request: &MountRequest,
-    layout: &'static dyn LayoutKind,
-    opened: &Opened,
-    name: &str,
-) -> Result<Volume, String> {
-    let opening = layout.open_state(&opened.volume, name, request.budget.cache);
+fn state_of(request: &MountRequest, opened: &Opened, name: &str) -> Result<Volume, String> {
+    let opening = opened.volume.open_state(name, request.budget.cache);
     let state = opened.host.rt().block_on(opening).map_err(|e| e.to_string())?;
     state.map_err(|error| match error {
         FsError::NotFound => {

@@ -6,8 +6,8 @@
 
 use std::collections::BTreeMap;
 
-use twin_fs::snapshots::{Keep, SnapshotView};
-use twin_lfs::LFS;
+use twin_fs::SnapshotView;
+use twin_fs::snapshots::Keep;
 use twin_lfs::check::CheckOptions;
 use twin_model::ModelFs;
 use twin_model::generate::{Generator, WorkloadParams};
@@ -128,7 +128,7 @@ fn run(scenario: &Scenario, many: &Many) -> Result<ManyKept, String> {
 /// Compares the tree of a state with that of the model when it was kept.
 fn compare(scenario: &Scenario, world: &World, name: &str, model: &ModelFs) -> Result<(), String> {
     let volume = &world.volume().volume;
-    let opening = LFS.open_state(volume, name, CACHE_BYTES);
+    let opening = volume.open_state(name, CACHE_BYTES);
     let state = world.wait("a state", opening)?.map_err(|error| format!("{name}: {error}"))?;
     let mut id = 1 << 57;
     let walked = world.wait("walking", twin_model::dump(&state, &mut id))?;

@@ -14,10 +14,11 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use twin_fs::snapshots::{HeadChange, Keep, SnapshotView, StateKind};
+use twin_fs::SnapshotView;
+use twin_fs::snapshots::{HeadChange, Keep, StateKind};
 use twin_fs::{FsError, Volume};
+use twin_lfs::Lfs;
 use twin_lfs::check::{CheckOptions, FindingKind};
-use twin_lfs::{LFS, Lfs};
 use twin_model::generate::Generator;
 use twin_model::{Dump, ModelFs};
 use twin_rt::{FixedMap, MILLIS, Rng, SECS, Time};
@@ -384,7 +385,7 @@ impl Campaign<'_> {
     /// The tree of a state.
     fn tree(&self, world: &World, name: &str) -> Result<Dump, String> {
         let volume = &world.volume().volume;
-        let opening = LFS.open_state(volume, name, CACHE_BYTES);
+        let opening = volume.open_state(name, CACHE_BYTES);
         let opened = world.wait("a state", opening)?;
         let state: Volume = opened.map_err(|error| format!("{name}: {error}"))?;
         let mut id = 1 << 57;

@@ -380,41 +380,6 @@ impl Transfer {
     }
 }
 
-/// The inode numbers in an operation.
-pub(crate) fn inos(op: &mut Op) -> (Option<&mut Ino>, Option<&mut Ino>) {
-    match op {
-        Op::Lookup { dir, .. }
-        | Op::MakeNode { dir, .. }
-        | Op::MakeDir { dir, .. }
-        | Op::Symlink { dir, .. }
-        | Op::Create { dir, .. }
-        | Op::Unlink { dir, .. }
-        | Op::RemoveDir { dir, .. }
-        | Op::ReadDir { dir, .. } => (Some(dir), None),
-        Op::Rename { dir, to_dir, .. } => (Some(dir), Some(to_dir)),
-        Op::Link { ino, dir, .. } => (Some(ino), Some(dir)),
-        Op::Forget { ino, .. }
-        | Op::GetAttr { ino }
-        | Op::SetAttr { ino, .. }
-        | Op::ReadLink { ino }
-        | Op::Open { ino, .. }
-        | Op::Release { ino }
-        | Op::Read { ino, .. }
-        | Op::Write { ino, .. }
-        | Op::WriteBack { ino, .. }
-        | Op::Append { ino, .. }
-        | Op::Fsync { ino, .. }
-        | Op::Access { ino, .. }
-        | Op::SetXattr { ino, .. }
-        | Op::GetXattr { ino, .. }
-        | Op::ListXattr { ino }
-        | Op::RemoveXattr { ino, .. }
-        | Op::Fallocate { ino, .. }
-        | Op::Seek { ino, .. } => (Some(ino), None),
-        Op::StatFs | Op::Sync => (None, None),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -13,6 +13,7 @@ use std::hash::Hasher;
 use std::io::Write;
 use std::rc::Rc;
 
+use twin_fs::snapshots::leads_below;
 use twin_fs::{
     Attr, DirEntry, FileSystem, FsError, Ino, LookupEntry, Name, Op, Peeked, ROOT_INO, Reply,
     Request, Room, Timestamp,
@@ -23,7 +24,7 @@ use crate::error::{Problem, TraceError};
 use crate::frame::{Header, Traits};
 use crate::framed::Ended;
 use crate::kind::Kind;
-use crate::record::{Node, NodeAttr, Outcome, inos};
+use crate::record::{Node, NodeAttr, Outcome};
 use crate::replay::Clock;
 use crate::stream::Writer;
 
@@ -47,8 +48,9 @@ pub struct Recorded {
     pub bytes: u64,
     /// Number of inodes seen, where each reuse of a number counts.
     pub inodes: u64,
-    /// Requests that were left out because the format cannot represent them: names of more than
-    /// 65,535 bytes, writes of more than 4 GiB. No kernel sends such requests.
+    /// Requests that were left out: those about kept states below `.twinfs`, which a volume that replays the trace
+    /// does not have, and those that the format cannot represent (names of more than 65,535 bytes,
+    /// writes of more than 4 GiB), which no kernel sends.
     pub left_out: u64,
 }
 
@@ -235,6 +237,10 @@ impl<F: FileSystem, W: Write> Recorder<F, W> {
 impl<F: FileSystem, W: Write + 'static> FileSystem for Recorder<F, W> {
     async fn execute(&self, mut request: Request) -> Result<Reply, FsError> {
         if request.client == Request::NO_CLIENT {
+            return self.inner.execute(request).await;
+        }
+        if leads_below(&request.op) {
+            self.log.borrow_mut().recorded.left_out += 1;
             return self.inner.execute(request).await;
         }
         let (number, after) = self.log.borrow_mut().before((self.clock)(), &mut request);
@@ -484,7 +490,7 @@ fn after(op: &Op) -> After {
 
 /// Replaces the inode numbers of an operation; returns the original ones.
 fn swap(op: &mut Op, mut number: impl FnMut(Ino) -> Ino) -> [Option<Ino>; 2] {
-    let (first, second) = inos(op);
+    let [first, second] = op.inos_mut();
     [first, second].map(|ino| ino.map(|ino| std::mem::replace(ino, number(*ino))))
 }
 

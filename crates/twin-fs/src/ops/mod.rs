@@ -18,6 +18,7 @@ mod xattr;
 
 use std::rc::Rc;
 
+pub(crate) use read_dir::entry_cost;
 use rename::NameIn;
 use twin_rt::RwLock;
 

@@ -11,7 +11,7 @@ use crate::inodes::Inode;
 use crate::{DirEntry, FsError, Ino, ROOT_INO, Reply, Result, Work, mode};
 
 /// The bytes that an entry takes of the reader's `max_bytes`: see [`Op::ReadDir`](crate::Op).
-fn cost(name_len: usize, plus: bool) -> u64 {
+pub(crate) fn entry_cost(name_len: usize, plus: bool) -> u64 {
     let plain = (24 + name_len as u64).next_multiple_of(8);
     if plus { plain + 128 } else { plain }
 }
@@ -35,7 +35,7 @@ impl Operations {
             let (frame, items) = self.block_items(&dir, lbn, cookie).await?;
             first = first.or((lbn == 0).then_some(frame));
             for mut item in items {
-                let cost = cost(item.name.len(), plus);
+                let cost = entry_cost(item.name.len(), plus);
                 if cost > left {
                     break 'blocks;
                 }

@@ -10,7 +10,9 @@
 //!
 //! To shut the gate, we tell the kernel that the attributes of every node that it knows are out of
 //! date, and keep them so: every answer that contains attributes is followed by such a notice, or
-//! preceded by one, which makes the kernel treat the answer as old. The policy
+//! preceded by one, which makes the kernel treat the answer as old. (The gate of files below `.twinfs`, which are in
+//! states that were kept, is always shut. Their attributes are answered with no time for which they may be
+//! kept, so there the kernel asks readers too, and who holds a descriptor for writing is refused.) The policy
 //! [`Gate`](twin_fs::Gate) decides which writes may pass. The writes that the kernel has collected are
 //! called back with the help of the mount's deputy (see [`Fetcher`](super::fetch::Fetcher)).
 
@@ -19,6 +21,8 @@ use std::collections::{BTreeSet, VecDeque};
 use std::io;
 use std::os::fd::OwnedFd;
 
+use rustix::io::Errno;
+use twin_fs::snapshots::is_below;
 use twin_fs::{
     Attr, Cred, FileSystem, FsError, Gate, GateChange, Ino, Reply, Room, WriteVerdict, mode,
 };
@@ -91,8 +95,21 @@ impl Gatekeeper {
         self.lost.get()
     }
 
-    /// Decides about a client that asks to write.
+    /// True if the gate of this file is always shut.
+    pub(super) fn is_kept(ino: Ino) -> bool {
+        is_below(ino)
+    }
+
+    /// True if a client that asks to write to this file has to be decided about.
+    pub(super) fn guards(&self, ino: Ino) -> bool {
+        self.is_shut() || is_below(ino)
+    }
+
+    /// Decides about a client that asks to write. To the files of kept states nobody does, however much room there is.
     pub(super) fn check<F: FileSystem>(&self, fs: &F, pending: PendingWrite) -> Decision {
+        if is_below(pending.ino) {
+            return Decision::Refuse(pending);
+        }
         if self.calling.get() {
             self.waiting.borrow_mut().push(pending);
             return Decision::Wait;
@@ -114,6 +131,11 @@ impl Gatekeeper {
                 Decision::CallBack
             }
         }
+    }
+
+    /// The error of a client that is refused.
+    pub(super) fn refusal(ino: Ino) -> Errno {
+        if is_below(ino) { Errno::ROFS } else { Errno::NOSPC }
     }
 
     /// Adds a client that is refused if it can be a writer. True if the caller has to look, with
@@ -169,8 +191,13 @@ impl Gatekeeper {
         late: Option<(Ino, u64)>,
         result: &Result<Reply, FsError>,
     ) {
-        if let (Some(_), Err(_)) = (late, result) {
+        if let (Some((ino, _)), Err(_)) = (late, result) {
             self.lost.set(self.lost.get() + 1);
+            if is_below(ino) {
+                // Pages that were stored through a mapping: readers must not take them for what was kept.
+                self.start_porter(fd);
+                self.tell(Job::Drop(node(ino)));
+            }
         }
         let mut gate = self.gate.borrow_mut();
         let Some(gate) = &mut *gate else { return };

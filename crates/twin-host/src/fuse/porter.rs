@@ -35,6 +35,8 @@ pub(super) enum Job {
     Answer { node: u64, packet: Vec<u8> },
     /// Like `After`, once the kernel must have processed the answer.
     Later(u64),
+    /// Drops the pages that the kernel has of a node, whose file does not take them.
+    Drop(u64),
     /// There are nodes in the list of [`Porter::tell_soon`].
     Soon,
 }
@@ -167,6 +169,7 @@ impl Work {
             }
             Job::After(node) => self.after(node, TRIES),
             Job::Later(node) => self.again(What::Node(node, 0), SURE),
+            Job::Drop(node) => drop(tell_stale(&self.fd, node, 0)),
             Job::Soon => self.again(What::Soon, SOON),
             Job::Answer { node, packet } => {
                 let _ = tell_stale(&self.fd, node, -1);

@@ -5,6 +5,7 @@
 
 use rustix::io::Errno;
 use twin_disk::Block;
+use twin_fs::snapshots::{is_below, is_volatile};
 use twin_fs::{Attr, DirEntry, LookupEntry, Reply, Timestamp, VolumeStat};
 use twin_rt::{Nanos, SECS};
 use zerocopy::IntoBytes;
@@ -69,9 +70,18 @@ pub(super) struct Terms<'a> {
 
 impl Terms<'_> {
     fn attr_span(&self, attr: &Attr) -> (u64, u32) {
-        match self.blanks.is_once(attr) {
+        // The kernel asks before each write to a file of a kept state, since it keeps no attributes of it, and is
+        // refused: if opens are no requests, nothing else would stop it from collecting writes.
+        match self.blanks.is_once(attr) || is_below(attr.ino) {
             true => (0, 0),
             false => span(self.options.attr_timeout_ns),
+        }
+    }
+
+    fn entry_span(&self, attr: &Attr) -> (u64, u32) {
+        match is_volatile(attr.ino) {
+            true => (0, 0),
+            false => span(self.options.entry_timeout_ns),
         }
     }
 }
@@ -173,7 +183,7 @@ fn span(span_ns: Nanos) -> (u64, u32) {
 }
 
 fn entry_out(entry: &LookupEntry, terms: Terms<'_>) -> abi::EntryOut {
-    let (entry_valid, entry_valid_nsec) = span(terms.options.entry_timeout_ns);
+    let (entry_valid, entry_valid_nsec) = terms.entry_span(&entry.attr);
     let (attr_valid, attr_valid_nsec) = terms.attr_span(&entry.attr);
     abi::EntryOut {
         nodeid: node(entry.attr.ino),

@@ -417,7 +417,7 @@ impl<F: FileSystem> Inner<F> {
     fn carry_out(self: &Rc<Self>, header: &InHeader, plan: Plan) {
         let unique = header.unique;
         match plan {
-            Plan::Ask(cred, Op::GetAttr { ino }, Expect::Gate) if self.keeper.is_shut() => {
+            Plan::Ask(cred, Op::GetAttr { ino }, Expect::Gate) if self.keeper.guards(ino) => {
                 self.pass_gate(PendingWrite { header: *header, cred, ino });
             }
             // The answer depends on pages that the kernel may hold.
@@ -565,7 +565,7 @@ impl<F: FileSystem> Inner<F> {
 
     /// Lets a client write, refuses, or makes it wait.
     fn pass_gate(self: &Rc<Self>, pending: PendingWrite) {
-        if self.blanks.take(pending.header.nodeid) {
+        if !Gatekeeper::is_kept(pending.ino) && self.blanks.take(pending.header.nodeid) {
             // The asker may be a reader, whose question comes because the kernel keeps no
             // attributes.
             let PendingWrite { header, cred, ino } = pending;
@@ -610,7 +610,7 @@ impl<F: FileSystem> Inner<F> {
                     // Of whom nothing is known may write.
                     match readers.get(at) {
                         Some(true) => inner.enter(&header, cred, Op::GetAttr { ino }, Expect::Gate),
-                        _ => inner.refuse(header.unique, Errno::NOSPC),
+                        _ => inner.refuse(header.unique, Gatekeeper::refusal(ino)),
                     }
                 }
                 inner.nudge();

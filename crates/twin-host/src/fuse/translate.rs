@@ -5,6 +5,7 @@
 //! masks, and calls that need no operation.
 
 use rustix::io::Errno;
+use twin_fs::snapshots::is_volatile;
 use twin_fs::{
     Cred, Data, Fallocate, Ino, Op, ROOT_INO, RenameMode, SeekFor, SetAttr, SetTime, Timestamp,
     XattrMode,
@@ -325,6 +326,10 @@ fn writer(header: &InHeader, flags: u32, options: &SessionOptions, agreed: &Agre
 fn operation(ino: Ino, call: Call<'_>, agreed: &Agreed) -> Result<(Op, Expect), Errno> {
     let dir = ino;
     Ok(match call {
+        // The kernel does not remember that there is no state of a name.
+        Call::Lookup { name } if is_volatile(dir) => {
+            (Op::Lookup { dir, name: name.into() }, Expect::Entry)
+        }
         Call::Lookup { name } => (Op::Lookup { dir, name: name.into() }, Expect::Lookup),
         Call::GetAttr { by_handle } => {
             let expect = if by_handle && agreed.gated { Expect::Gate } else { Expect::Attr };

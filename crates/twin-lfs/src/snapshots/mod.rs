@@ -44,6 +44,8 @@ pub(crate) struct Snapshots {
     content: RefCell<SnapshotsFile>,
     /// True if the superblock says that there are snapshots.
     marked: Cell<bool>,
+    /// True if the volume is itself a state of another one, open for reading. It keeps none.
+    is_view: Cell<bool>,
     /// The states that are open for reading, by the id of their records.
     views: RefCell<Vec<(u64, Weak<Core>)>>,
 }
@@ -61,6 +63,7 @@ impl Snapshots {
             file: LayoutFile::new(sb, inode),
             content: RefCell::default(),
             marked: Cell::new(sb.must_write & HAS_SNAPSHOTS != 0),
+            is_view: Cell::new(false),
             views: RefCell::default(),
         }
     }
@@ -102,6 +105,11 @@ impl Snapshots {
     pub(crate) fn record(&self, name: &str) -> Result<SnapshotRecord> {
         let content = self.content.borrow();
         content.records.iter().find(|record| record.name == name).cloned().ok_or(FsError::NotFound)
+    }
+
+    /// True if the volume can keep states.
+    pub(crate) fn can_keep(&self) -> bool {
+        !self.is_view.get()
     }
 
     /// True if a state is open for reading.

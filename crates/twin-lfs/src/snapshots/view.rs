@@ -2,8 +2,9 @@
 
 use std::rc::Rc;
 
-use twin_fs::snapshots::{Keep, SnapshotView, State, StateKind, States};
-use twin_fs::{Core, Cpu, FsError, Result, Settings, VolumeOf};
+use twin_fs::SnapshotView;
+use twin_fs::snapshots::{Keep, State, StateKind, States};
+use twin_fs::{Core, Cpu, FsError, Layout, Result, Settings};
 use twin_rt::BoxFuture;
 
 use crate::format::{Checkpoint, RecordKind, SnapshotRecord};
@@ -31,16 +32,13 @@ impl SnapshotRecord {
 }
 
 impl Lfs {
-    /// A kept state as a volume of its own, which can only be read. While it is open the record cannot be deleted.
-    ///
-    /// # Errors
-    /// `NotFound` if there is no such state, or what is wrong with it.
-    pub async fn view(
+    /// The parts of a volume that has a kept state. See [`SnapshotView::open`].
+    async fn view(
         &self,
         core: &Rc<Core>,
         name: &str,
         cache_bytes: u64,
-    ) -> Result<VolumeOf<Lfs>> {
+    ) -> Result<(Rc<Core>, Rc<dyn Layout>)> {
         let record = self.snapshots.record(name)?;
         let settings = Settings { read_only: true, cache_bytes, ..core.settings.clone() };
         let device = Rc::clone(&self.snapshots.device);
@@ -53,7 +51,8 @@ impl Lfs {
         };
         let checkpoint = record.as_checkpoint(self);
         let lfs = around(&own, self.sb.clone(), lfs_settings, &checkpoint).await?;
-        VolumeOf::new(own, lfs)
+        lfs.snapshots.is_view.set(true);
+        Ok((own, Rc::new(lfs)))
     }
 }
 
@@ -61,6 +60,7 @@ impl SnapshotView for Lfs {
     fn states(&self, core: &Core) -> States {
         let content = self.snapshots.content();
         let head = State {
+            id: 0,
             name: content.head.clone(),
             kind: StateKind::Head,
             time: core.rt.civil(),
@@ -69,6 +69,7 @@ impl SnapshotView for Lfs {
         let mut records: Vec<&SnapshotRecord> = content.records.iter().collect();
         records.sort_by_key(|record| record.id);
         let states = records.into_iter().map(|record| State {
+            id: record.id,
             name: record.name.clone(),
             kind: match record.kind {
                 RecordKind::Snapshot => StateKind::Snapshot,
@@ -98,6 +99,15 @@ impl SnapshotView for Lfs {
                 }
             }
         })
+    }
+
+    fn open<'a>(
+        &'a self,
+        core: &'a Rc<Core>,
+        name: &'a str,
+        cache_bytes: u64,
+    ) -> BoxFuture<'a, Result<(Rc<Core>, Rc<dyn Layout>)>> {
+        Box::pin(self.view(core, name, cache_bytes))
     }
 
     fn delete<'a>(&'a self, core: &'a Rc<Core>, names: &'a [String]) -> BoxFuture<'a, Result<()>> {

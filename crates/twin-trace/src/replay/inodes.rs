@@ -6,7 +6,6 @@ use std::collections::VecDeque;
 use twin_fs::{Ino, Op, ROOT_INO};
 
 use super::ids::IdMap;
-use crate::record::inos;
 
 /// The state of an inode of the workload.
 #[derive(Clone, Copy, Default)]
@@ -85,7 +84,7 @@ impl Inodes {
 
     /// Replaces the inode numbers of an operation by the volume's.
     pub(super) fn translate(&self, op: &mut Op) -> Translation {
-        let (first, second) = inos(op);
+        let [first, second] = op.inos_mut();
         let known = |ino: &Option<&mut Ino>| ino.as_ref().map(|ino| self.known.get(**ino));
         let (a, b) = (known(&first), known(&second));
         for known in [a, b].into_iter().flatten() {

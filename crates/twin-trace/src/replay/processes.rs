@@ -35,7 +35,7 @@ use twin_fs::{Ino, Op, RenameMode, Request};
 use twin_rt::{FixedHasher, FixedMap, Nanos, Time};
 
 use super::report::ClientEnd;
-use crate::record::{Outcome, Verb, inos};
+use crate::record::{Outcome, Verb};
 
 /// The kernel's number among the clients.
 const KERNEL: u32 = 0;
@@ -206,7 +206,7 @@ impl Processes {
         if request.client != KERNEL {
             return request.client;
         }
-        let (ino, _) = inos(&mut request.op);
+        let [ino, _] = request.op.inos_mut();
         ino.and_then(|ino| self.owners.get(ino)).copied().unwrap_or(KERNEL)
     }
 
@@ -345,7 +345,7 @@ impl Processes {
             _ => {}
         }
         let what = use_of_inode(op);
-        let (first, second) = inos(op);
+        let [first, second] = op.inos_mut();
         let (first, second) = (first.map(|ino| *ino), second.map(|ino| *ino));
         // A link changes the inode and looks at the directory, which comes second.
         if let Some(ino) = first {

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use twin_cli::progress::Progress;
 use twin_cli::{Outcome, Printer};
-use twin_fs::snapshots::{Change, Difference, HeadChange, Keep, SnapshotView, StateKind, States};
+use twin_fs::SnapshotView;
+use twin_fs::snapshots::{Change, Difference, HeadChange, Keep, StateKind, States};
 use twin_fs::{Cpu, FsError, LayoutKind, NO_SNAPSHOTS, Settings, Volume};
 use twin_host::{Host, HostOptions, ImageOptions, Interrupts};
 use twin_mount::answers::Question;
@@ -292,7 +293,7 @@ fn differences(
         if *name == head {
             return Ok(volume.clone());
         }
-        let opening = kind.open_state(volume, name, CACHE_BYTES);
+        let opening = volume.open_state(name, CACHE_BYTES);
         let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
         opened.map_err(|error| format!("{}: {}", args.volume.display(), why_not_head(name, &error)))
     };

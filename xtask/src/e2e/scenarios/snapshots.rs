@@ -45,6 +45,7 @@ fn run(bench: &Bench) -> Outcome {
     })?;
     twinfs(bench, &["branch"], &dir, &["work", "s0"])?;
     fs::remove_dir_all(dir.join("kept")).map_err(told)?;
+    below(bench, &dir)?;
     let changes = rows(&twinfs(bench, &["diff", "--json"], &dir, &["s0"])?)?;
     let is_kept = |row: &&Value| row["path"].as_str().is_some_and(|path| path.starts_with("/kept"));
     let removed = changes.iter().filter(is_kept).filter(|row| row["change"] == "removed").count();
@@ -84,6 +85,88 @@ fn run(bench: &Bench) -> Outcome {
     let longest = took.iter().copied().max().unwrap_or(0);
     Ok(format!("{AMID} snapshots under load, {:.1} ms at most", longest as f64 / 1e6))
 }
+
+/// The states are read below `.twinfs/snapshots`, and nothing is changed there.
+fn below(bench: &Bench, dir: &Path) -> Result<(), String> {
+    let all = dir.join(".twinfs/snapshots");
+    let listed = || -> Result<usize, String> {
+        Ok(fs::read_dir(&all).map_err(|error| format!("{}: {error}", all.display()))?.count())
+    };
+    // All snapshots, and a branch.
+    if listed()? != AMID + 1 {
+        return Err(format!("{} states are listed in {}", listed()?, all.display()));
+    }
+    if fs::read_dir(dir)
+        .map_err(|error| error.to_string())?
+        .any(|e| e.is_ok_and(|entry| entry.file_name().as_encoded_bytes().starts_with(b".twinfs")))
+    {
+        return Err("the root lists .twinfs".into());
+    }
+    for name in ["s0", "s9", "work"] {
+        holds_kept(&all.join(name))?;
+    }
+    bench.run(Command::new("python3").arg("-c").arg(WRITES).arg(all.join("s0/kept/f7")))?;
+    holds_kept(&all.join("s0"))?;
+    // A name is looked up before and after it leads somewhere.
+    let comes = all.join("comes/kept");
+    for (verb, is_there) in
+        [("create", true), ("delete", false), ("create", true), ("delete", false)]
+    {
+        if comes.parent().is_some_and(Path::exists) == is_there {
+            return Err(format!("comes is there, or is not, before {verb}"));
+        }
+        twinfs(bench, &[verb], dir, &["comes"])?;
+        if comes.parent().is_some_and(Path::exists) != is_there
+            || listed()? != AMID + 1 + usize::from(is_there)
+        {
+            return Err(format!("comes is there, or is not, after {verb}"));
+        }
+    }
+    Ok(())
+}
+
+/// Tries to write to a file in every way, and holds that each is refused.
+const WRITES: &str = r#"
+import errno, mmap, os, sys
+path = sys.argv[1]
+before = open(path, "rb").read()
+def refused(what):
+    try:
+        what()
+    except OSError as error:
+        assert error.errno == errno.EROFS, error
+    else:
+        sys.exit("not refused")
+def write(flags, offset):
+    fd = os.open(path, flags)
+    try:
+        os.pwrite(fd, b"zz", offset)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+def store():
+    # Descriptors that can write are closed: who holds one is taken for a writer.
+    with open(path, "r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+        memory[0:2] = b"zz"
+        memory.flush()
+refused(lambda: write(os.O_WRONLY, 0))
+refused(lambda: write(os.O_RDWR | os.O_APPEND, 1 << 20))
+refused(lambda: write(os.O_RDWR | os.O_TRUNC, 0))
+refused(store)
+refused(lambda: os.utime(path))
+refused(lambda: os.unlink(path))
+refused(lambda: os.rename(path, path + "x"))
+with open(path, "rb") as file:
+    # A reader who asks for the end is none who writes.
+    assert file.seek(0, 2) == len(before)
+import time
+for _ in range(100):
+    if open(path, "rb").read() == before:
+        break
+    time.sleep(0.05)
+else:
+    sys.exit("what was stored through a mapping stays")
+"#;
 
 /// A layout without snapshots says so, mounted and not.
 fn refused(bench: &Bench) -> Result<(), String> {
