@@ -198,6 +198,22 @@ impl<L: Subject> Notes<L> {
         self.journal.into_inner()
     }
 
+    /// The volume.
+    pub(super) fn volume(&self) -> &VolumeOf<L> {
+        &self.volume
+    }
+
+    /// Notes that somebody was promised all changes that have taken effect.
+    pub(super) fn promise_all(&self) {
+        let mut journal = self.journal.borrow_mut();
+        let last = journal.order.iter().rposition(|applied| applied.request.op.changes_volume());
+        let (issued, replied) = (last.map_or(0, |last| last + 1), journal.replies.len());
+        journal.acks.push(Ack { issued, ino: None, replied, data_only: false });
+        if let Some(log) = &self.log {
+            log.mark(journal.acks.len() as u64);
+        }
+    }
+
     /// Lets time pass.
     pub(super) async fn rest(&self, span: Nanos) {
         self.rt.sleep(span).await;

@@ -74,6 +74,9 @@ pub struct Scenario {
     pub journal: u64,
     /// The clustered layout has checksums of data.
     pub sums: bool,
+    /// The client of an exhaustive campaign works through a server of NFS, which answers when a change is durable
+    /// (`sync`), or before (`async`: it breaks its promises). Empty: on the volume itself.
+    pub nfs: String,
     /// The fault planted in the clustered layout.
     pub ffs_planted: twin_ffs::PlantedFault,
     /// Print every request with its reply.
@@ -117,6 +120,7 @@ impl Scenario {
             ordering: "journal".into(),
             journal: 0,
             sums: false,
+            nfs: String::new(),
             ffs_planted: twin_ffs::PlantedFault::None,
             trace: false,
         }
@@ -474,6 +478,7 @@ impl Scenario {
             ("ordering", self.ordering.clone()),
             ("journal", self.journal.to_string()),
             ("sums", flag(self.sums)),
+            ("nfs", self.nfs.clone()),
             ("ffs-planted", ffs_planted_name(self.ffs_planted).into()),
             ("trace", flag(self.trace)),
         ]
@@ -539,14 +544,7 @@ impl Scenario {
             "victim" => self.victim = value.into(),
             "age-ns" => self.age_ns = number(value)?,
             "planted" => {
-                let all = [
-                    PlantedFault::None,
-                    PlantedFault::SkipFlush,
-                    PlantedFault::SkipChecksum,
-                    PlantedFault::SummaryFirst,
-                    PlantedFault::ReuseEarly,
-                ];
-                let found = all.into_iter().find(|s| planted_name(*s) == value);
+                let found = PLANTED.into_iter().find(|s| planted_name(*s) == value);
                 self.planted = found.ok_or_else(bad)?;
                 self.can_be_planted()?;
             }
@@ -556,6 +554,8 @@ impl Scenario {
             }
             "journal" => self.journal = number(value)?,
             "sums" => self.sums = flag()?,
+            "nfs" if matches!(value, "" | "sync" | "async") => self.nfs = value.into(),
+            "nfs" => return Err(bad()),
             "ffs-planted" => {
                 let found = FFS_PLANTED.into_iter().find(|s| ffs_planted_name(*s) == value);
                 self.ffs_planted = found.ok_or_else(bad)?;
@@ -589,6 +589,14 @@ fn planted_name(planted: PlantedFault) -> &'static str {
     }
 }
 
+/// The faults that can be planted in a log.
+const PLANTED: [PlantedFault; 5] = [
+    PlantedFault::None,
+    PlantedFault::SkipFlush,
+    PlantedFault::SkipChecksum,
+    PlantedFault::SummaryFirst,
+    PlantedFault::ReuseEarly,
+];
 const FFS_PLANTED: [twin_ffs::PlantedFault; 9] = [
     twin_ffs::PlantedFault::None,
     twin_ffs::PlantedFault::SkipFlush,

@@ -44,3 +44,22 @@ fn so_do_the_other_orderings() {
         explore::<Ffs>(&scenario);
     }
 }
+
+#[test]
+fn the_log_keeps_what_it_promised_to_a_client_of_nfs() {
+    explore::<Lfs>(&Scenario { nfs: "sync".into(), ..Scenario::exhaustive(0) });
+}
+
+#[test]
+fn a_server_that_answers_before_a_change_is_durable_is_found() {
+    let scenario = Scenario { nfs: "async".into(), ..Scenario::exhaustive(0) };
+    let found = |workload: &str| {
+        let campaign = Exhaustive::<Lfs>::new(&scenario, &Known::default()).unwrap();
+        campaign.interrupt_every(INTERRUPT_EVERY).workload(workload).is_err()
+    };
+    for workload in ["create-n.none", "unlink-a.none", "rename-a-n.none", "chmod-b.none"] {
+        assert!(found(workload), "{workload}");
+    }
+    // A client that syncs is answered when its data is durable, by this server too.
+    assert!(!found("write-a.fsync"));
+}

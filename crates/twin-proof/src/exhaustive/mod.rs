@@ -12,12 +12,15 @@
 
 mod covered;
 mod restart;
+mod served;
 mod words;
 
 use std::cell::RefCell;
 use std::fmt;
+use std::rc::Rc;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use twin_fs::FsError;
 use twin_model::ModelFs;
 use twin_rt::{FixedMap, FixedSet, Rng, SECS, Time};
 
@@ -192,10 +195,10 @@ impl<L: Subject> Exhaustive<L> {
         world.open()?;
         let model = oracle::model_of(scenario, &mut world)?;
         let covered = RefCell::default();
-        let notes = Notes::new(&world, None);
+        let notes = Rc::new(Notes::new(&world, None));
         world.wait("the beginning", begin(&Client::new(&notes, &covered, 1)))?;
         let mut history = History::new(scenario, &model);
-        history.follow(&notes.into_journal())?;
+        history.follow(&journal_of(notes)?)?;
         let base = world.close()?;
         let mut model = history.last().clone();
         model.crash();
@@ -269,16 +272,21 @@ impl<L: Subject> Exhaustive<L> {
         let mut world =
             AnyWorld::<L>::build(&self.scenario, platter, timing, START, faults, Some(log));
         world.open()?;
-        let notes = Notes::new(&world, Some(log));
+        let notes = Rc::new(Notes::new(&world, Some(log)));
         let client = Client::new(&notes, &self.covered, FIRST);
-        world.wait("the workload", async {
+        let worked = world.wait("the workload", async {
+            let client = match &*self.scenario.nfs {
+                "" => client,
+                how => client.through_nfs(how == "async").await?,
+            };
             for (act, then) in words {
                 client.word(*act, *then).await;
             }
             client.end().await;
+            Ok(())
         })?;
-        drop(client);
-        let mut journal = notes.into_journal();
+        worked.map_err(|error: FsError| error.to_string())?;
+        let mut journal = journal_of(notes)?;
         world.close()?;
         // Closing is a sync of its own.
         let issued = journal.order.len();
@@ -345,6 +353,11 @@ impl<L: Subject> Exhaustive<L> {
         }
         Ok(())
     }
+}
+
+/// What was noted, when nobody notes any more.
+fn journal_of<L: Subject>(notes: Rc<Notes<L>>) -> Result<Journal, String> {
+    Rc::into_inner(notes).map(Notes::into_journal).ok_or_else(|| "a client lives on".into())
 }
 
 /// The outcomes to look at. Those drawn at random depend on the moment alone, so that workloads that begin

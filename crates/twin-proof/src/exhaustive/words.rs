@@ -6,6 +6,7 @@
 //! keeps nothing; a file that is opened stays open until [`Client::end`].
 
 use std::cell::{Cell, RefCell};
+use std::rc::Rc;
 
 use twin_fs::{
     Data, Fallocate, FsError, Ino, Name, Op, ROOT_INO, RenameMode, Reply, Request, Result, SetAttr,
@@ -14,6 +15,7 @@ use twin_fs::{
 use twin_rt::{SECS, Time};
 
 use super::covered::Covered;
+use super::served::Remote;
 use crate::Subject;
 use crate::drive::Notes;
 
@@ -139,8 +141,10 @@ pub(super) const THENS: &[(&str, Then)] = &[
 
 /// A client of a volume, which makes one request after the other.
 pub(super) struct Client<'a, L: Subject> {
-    pub(super) notes: &'a Notes<L>,
-    pub(super) covered: &'a RefCell<Covered>,
+    notes: Rc<Notes<L>>,
+    /// The way to the volume, if it is not the direct one.
+    remote: Option<Remote<L>>,
+    covered: &'a RefCell<Covered>,
     next_id: Cell<u64>,
     held: RefCell<Vec<Ino>>,
     open: RefCell<Vec<Ino>>,
@@ -152,19 +156,32 @@ const LETTERS: u64 = 26;
 impl<'a, L: Subject> Client<'a, L> {
     /// A client whose requests have numbers from `next_id` on.
     pub(super) fn new(
-        notes: &'a Notes<L>,
+        notes: &Rc<Notes<L>>,
         covered: &'a RefCell<Covered>,
         next_id: u64,
     ) -> Client<'a, L> {
         let (held, open) = (RefCell::default(), RefCell::default());
-        Client { notes, covered, next_id: Cell::new(next_id), held, open }
+        let (notes, next_id) = (Rc::clone(notes), Cell::new(next_id));
+        Client { notes, remote: None, covered, next_id, held, open }
+    }
+
+    /// The same through a server of NFS, which may be one that answers too early.
+    ///
+    /// # Errors
+    /// If the volume's root cannot be read.
+    pub(super) async fn through_nfs(self, early: bool) -> Result<Client<'a, L>> {
+        Ok(Client { remote: Some(Remote::start(&self.notes, early).await?), ..self })
     }
 
     async fn ask(&self, op: Op) -> Result<Reply> {
         let request = Request::root(self.next_id.get(), op);
         self.next_id.set(request.id + 1);
-        let reply = self.notes.ask(&request).await;
-        self.covered.borrow_mut().note(&request.op, &reply);
+        let op = request.op.clone();
+        let reply = match &self.remote {
+            None => self.notes.ask(&request).await,
+            Some(remote) => remote.ask(request).await,
+        };
+        self.covered.borrow_mut().note(&op, &reply);
         reply
     }
 
