@@ -18,11 +18,25 @@ const GREETING: &str = "twinfs-crashlab-session 1";
 
 #[derive(Debug)]
 pub(crate) struct Session {
-    child: Child,
-    stdin: Option<ChildStdin>,
     socket: RefCell<BufReader<UnixStream>>,
     pub(crate) volume: PathBuf,
     pub(crate) acks: PathBuf,
+    /// The last field, because the lab ends when nobody can send it anything any more.
+    _lab: Lab,
+}
+
+/// The lab's process. It unmounts and ends when its input ends, and is waited for.
+#[derive(Debug)]
+struct Lab {
+    child: Child,
+    stdin: Option<ChildStdin>,
+}
+
+impl Drop for Lab {
+    fn drop(&mut self) {
+        self.stdin = None;
+        let _ = self.child.wait();
+    }
 }
 
 fn gone(error: impl std::fmt::Display) -> Error {
@@ -40,13 +54,13 @@ impl Session {
             .spawn()
             .map_err(|error| Error::Lab(format!("{}: {error}", program.display())))?;
         let stdin = child.stdin.take();
-        let mut lines = child.stdout.take().map(|out| BufReader::new(out).lines());
+        let mut lab = Lab { child, stdin };
+        let mut lines = lab.child.stdout.take().map(|out| BufReader::new(out).lines());
         let mut next = || lines.as_mut().and_then(Iterator::next).and_then(|line| line.ok());
         if next().as_deref() != Some(GREETING) {
             let mut why = String::new();
-            drop(stdin);
-            let _ = child.stderr.take().map(|mut err| err.read_to_string(&mut why));
-            let _ = child.wait();
+            lab.stdin = None;
+            let _ = lab.child.stderr.take().map(|mut err| err.read_to_string(&mut why));
             return Err(Error::Lab(why.trim().trim_start_matches("twinfs: ").into()));
         }
         let mut named = |name: &str| {
@@ -57,7 +71,7 @@ impl Session {
         };
         let (volume, socket, acks) = (named("volume")?, named("socket")?, named("acks")?);
         let socket = RefCell::new(BufReader::new(UnixStream::connect(socket).map_err(gone)?));
-        Ok(Session { child, stdin, socket, volume, acks })
+        Ok(Session { socket, volume, acks, _lab: lab })
     }
 
     /// Sends a line and returns the answer.
@@ -96,9 +110,6 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        // It unmounts and ends when nobody can send it anything any more.
         let _ = self.socket.get_mut().get_mut().shutdown(std::net::Shutdown::Both);
-        self.stdin = None;
-        let _ = self.child.wait();
     }
 }

@@ -179,7 +179,9 @@ impl Lfs {
             }
         }
         let taken = allocated(file) - allocated_before;
-        self.reservations.release(reserved.saturating_sub(taken) + released)?;
+        let more = "the snapshots' file took more room than was reserved for it";
+        let left = reserved.checked_sub(taken).ok_or_else(|| FsError::inconsistent(more))?;
+        self.reservations.release(left + released)?;
         *self.snapshots.content.borrow_mut() = content;
         Ok(())
     }
