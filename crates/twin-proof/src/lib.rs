@@ -26,6 +26,7 @@
 //!
 //! Start at [`run`]. The example `campaign` runs scenarios from the command line.
 
+mod below;
 mod birth;
 mod campaign;
 mod contents;
