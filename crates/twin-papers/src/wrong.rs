@@ -67,10 +67,12 @@ pub const WRONG: &[Wrong] = &[
     wrong("no-gap", "FFS leaves no gaps between clusters", LVC, |need| {
         on(Layout::Ffs, need, "rotdelay=0")
     }),
-    // The paper of 1995 has no statement that holds and turns with it: FFS then overwrites large files as fast against
-    // LFS as the paper says, which it does not with its reads.
-    wrong("blind-overwrite", "FFS overwrites blocks without reading them", CLC, |need| {
+    // With the order of the log of 1993 the statement of 1994 that found it does not hold.
+    wrong("blind-overwrite", "FFS overwrites blocks without reading them", LVC, |need| {
         on(Layout::Ffs, need, "overwrite=needed")
+    }),
+    wrong("reversed", "the log writes the newest file first, as before May 1995", LVC, |need| {
+        on(Layout::Lfs, need, "newest-first=yes")
     }),
     wrong("no-read-ahead", "nothing is read ahead", BOTH, |need| {
         on_bsd(need, "reading=one-by-one")
