@@ -22,7 +22,7 @@ const SIZE: &str = "size";
 const MINFREE: &str = "minfree";
 
 /// The keys of the machine and of a simulation.
-const OF_MACHINE: [&str; 19] = [
+const OF_MACHINE: [&str; 20] = [
     "disk",
     "queue",
     "cpu",
@@ -38,6 +38,7 @@ const OF_MACHINE: [&str; 19] = [
     "request-us",
     "block-us",
     "copy-us",
+    "remove-us",
     "order",
     "seed",
     "front-end",

@@ -20,6 +20,7 @@ use twin_sim::{bus, cpu, model, queue};
 
 pub use front::Front;
 
+use crate::costs::Costs;
 use crate::layouts::{LAYOUTS, layout};
 use crate::machine_file::MachineFile;
 use crate::presets::presets;
@@ -83,17 +84,6 @@ pub struct Config {
     pub machine: Option<Arc<MachineFile>>,
     /// Whether a preset or the user has chosen the disk.
     pub disk_chosen: bool,
-}
-
-/// Costs of a processor that replace the machine's own, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Costs {
-    /// Preparing a device request.
-    pub request_ns: Option<u64>,
-    /// Handling a block in the cache.
-    pub block_ns: Option<u64>,
-    /// Copying 4 KB between client and cache.
-    pub copy_ns: Option<u64>,
 }
 
 /// The property that a configuration must have for a key to take effect.
@@ -291,6 +281,12 @@ const KEYS: &[(Needs, Key<Config>)] = &[
         Needs::Nothing,
         Key::new("copy-us", "time of the processor for copying 4 KB, or own", COST, |c| {
             (&mut c.costs.copy_ns).into()
+        }),
+    ),
+    (
+        Needs::Nothing,
+        Key::new("remove-us", "time of the processor for removing a name, or own", COST, |c| {
+            (&mut c.costs.remove_ns).into()
         }),
     ),
     (

@@ -30,6 +30,7 @@ mod commands;
 mod compare;
 mod comparison;
 mod config;
+mod costs;
 mod error;
 mod event_log;
 mod figures;
@@ -70,7 +71,8 @@ pub use comparison::{
     Comparison, LOG_EXPLAINED, about_workload, default_settings, figures_report, log_course,
     settings,
 };
-pub use config::{Config, Costs, Front, compared_by_default, settings_help};
+pub use config::{Config, Front, compared_by_default, settings_help};
+pub use costs::Costs;
 pub use error::{SimulateError, model_error};
 pub use event_log::{EventLog, log_categories};
 pub use figures::{

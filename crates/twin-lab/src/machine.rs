@@ -7,7 +7,8 @@ use twin_fs::{Cpu, Identity, Opened, Volume};
 use twin_rt::{ClockOnly, Rt};
 use twin_sim::{Builder, HostAdapter, SimDisk, cpu, model};
 
-use crate::config::{Config, Costs};
+use crate::config::Config;
+use crate::costs::Costs;
 use crate::error::{SimulateError, model_error};
 use crate::run::Run;
 
@@ -87,10 +88,11 @@ fn processor(config: &Config) -> cpu::Machine {
     if let Some(costs) = measured {
         machine = cpu::Machine { costs, slower: 1.0, ..machine };
     }
-    let Costs { request_ns, block_ns, copy_ns } = config.costs;
+    let Costs { request_ns, block_ns, copy_ns, remove_ns } = config.costs;
     let costs = &mut machine.costs;
     costs.request_ns = request_ns.unwrap_or(costs.request_ns);
     costs.block_ns = block_ns.unwrap_or(costs.block_ns);
+    costs.remove_ns = remove_ns.unwrap_or(costs.remove_ns);
     let per_byte = |ns: u64| ns * 1000 / 4096;
     costs.copy_ps_per_byte = copy_ns.map_or(costs.copy_ps_per_byte, per_byte);
     machine

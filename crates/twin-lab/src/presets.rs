@@ -21,6 +21,8 @@ pub struct Preset {
 
 const LVC: &str = "Logging versus Clustering 1995";
 const CLC: &str = "A Comparison of Logging and Clustering 1994";
+const CSRG: &str =
+    "the sources of 4.4BSD at this date; docs/reproduction.md has file, version and date";
 
 /// All presets: those of today first, then those of the papers.
 pub fn presets() -> &'static [Preset] {
@@ -53,6 +55,23 @@ const BSD_MACHINE: &[(&str, &str)] = &[
     FITTED_TO_1994[2],
     FITTED_TO_1994[3],
     FITTED_TO_1994[4],
+];
+
+/// The log of 4.4BSD as it was from 1993 until "update from margo" of 8 May 1995: whole blocks, the newest
+/// file first, partial segments with their own inodes, and one more copy of each block.
+const LOG_OF_1993: &[(&str, &str)] = &[
+    ("profile", "classic"),
+    ("block", "8K"),
+    ("frag", "8K"),
+    ("flush", "half-buffers"),
+    ("clean-step", "1M"),
+    ("eager-indirect", "yes"),
+    ("checkpoint-segments", "10"),
+    ("reading", "two-first"),
+    ("overwrite", "partial"),
+    ("newest-first", "yes"),
+    ("inodes-with-files", "yes"),
+    ("log-copies", "yes"),
 ];
 
 const PRESETS: &[Preset] = &[
@@ -97,29 +116,44 @@ const PRESETS: &[Preset] = &[
         compared: false,
     },
     Preset {
+        name: "4.4bsd-1993-10-lfs",
+        about: "4.4BSD's LFS of 14 October 1993, without fragments",
+        source: CSRG,
+        base: Some("bsd-machine"),
+        sets: LOG_OF_1993,
+        compared: false,
+    },
+    Preset {
+        name: "4.4bsd-1994-01-lfs",
+        about: "4.4BSD's LFS of 14 January 1994, with the overhauled read-ahead",
+        source: CSRG,
+        base: Some("4.4bsd-1993-10-lfs"),
+        sets: &[("reading", "growing")],
+        compared: false,
+    },
+    Preset {
+        name: "lite2-lfs",
+        about: "4.4BSD-Lite2's LFS of June 1995: fragments, and files in the order in which they were written",
+        source: CSRG,
+        base: Some("4.4bsd-1994-01-lfs"),
+        sets: &[("frag", "1K"), ("newest-first", "no")],
+        compared: false,
+    },
+    Preset {
         name: "bsd-lfs",
         about: "4.4BSD-LFS on the BSD machine: 8 KB blocks in 1 KB fragments, 1 MB segments",
         source: LVC,
-        base: Some("bsd-machine"),
-        sets: &[
-            ("profile", "classic"),
-            ("block", "8K"),
-            ("frag", "1K"),
-            ("flush", "buffers"),
-            ("clean-step", "1M"),
-            ("eager-indirect", "yes"),
-            ("checkpoint-segments", "10"),
-            ("reading", "growing"),
-            ("overwrite", "partial"),
-        ],
+        base: Some("lite2-lfs"),
+        // Section 4: the log is written when 115 blocks are dirty.
+        sets: &[("flush", "buffers")],
         compared: false,
     },
     Preset {
         name: "bsd-lfs-1994",
         about: "BSD-LFS before it had fragments, on the kernel of 1993",
         source: CLC,
-        base: Some("bsd-lfs"),
-        sets: &[("frag", "8K"), ("reading", "two-first")],
+        base: Some("4.4bsd-1993-10-lfs"),
+        sets: &[],
         compared: false,
     },
     Preset {
@@ -140,6 +174,8 @@ const PRESETS: &[Preset] = &[
             ("block", "4K"),
             ("frag", "4K"),
             ("reading", "one-by-one"),
+            ("inodes-with-files", "no"),
+            ("log-copies", "no"),
         ],
         compared: false,
     },
@@ -179,6 +215,30 @@ const PRESETS: &[Preset] = &[
             ("reading", "growing"),
             ("overwrite", "direct"),
         ],
+        compared: false,
+    },
+    Preset {
+        name: "4.4bsd-1993-10",
+        about: "4.4BSD's FFS of 14 October 1993 as newfs made it: maxcontig 8, rotdelay 4 ms",
+        source: CSRG,
+        base: Some("bsd-ffs"),
+        sets: &[("maxcontig", "8"), ("rotdelay", "4"), ("reading", "two-first")],
+        compared: false,
+    },
+    Preset {
+        name: "4.4bsd-1994-01",
+        about: "4.4BSD's FFS of 14 January 1994, with the overhauled read-ahead",
+        source: CSRG,
+        base: Some("4.4bsd-1993-10"),
+        sets: &[("reading", "growing")],
+        compared: false,
+    },
+    Preset {
+        name: "lite2",
+        about: "4.4BSD-Lite2's FFS of June 1995: clusters are reallocated, maxcontig 7",
+        source: CSRG,
+        base: Some("4.4bsd-1994-01"),
+        sets: &[("maxcontig", "7"), ("reallocate", "yes")],
         compared: false,
     },
     Preset {
@@ -231,8 +291,8 @@ const PRESETS: &[Preset] = &[
         name: "efs",
         about: "EFS: FFS with a gap of 8 KB between clusters of 64 KB, on the kernel of 1993",
         source: CLC,
-        base: Some("bsd-ffs"),
-        sets: &[("maxcontig", "8"), ("rotdelay", "3"), ("reading", "two-first")],
+        base: Some("4.4bsd-1993-10"),
+        sets: &[("rotdelay", "3")],
         compared: false,
     },
     Preset {

@@ -26,6 +26,7 @@ use crate::format::{
     SummaryDraft, SummaryEntry, inode_block_len,
 };
 use crate::forwards::Holder;
+use crate::gather;
 use crate::inode_state::InodeState;
 use crate::lfs::Lfs;
 use crate::log_items::LogItem;
@@ -59,35 +60,6 @@ pub(crate) struct LogWrite {
 }
 
 impl Lfs {
-    /// The items of a snapshot: everything that is dirty now. Files come in the order in which they
-    /// became dirty, each with its data, its indirect blocks and its inode; deferred indirect
-    /// blocks are among them only with `all`.
-    pub(crate) fn snapshot(&self, core: &Core, all: bool) -> Vec<LogItem> {
-        if all {
-            for inode in self.checkpoints.take_deferred() {
-                core.mark_inode_dirty(&inode);
-            }
-        }
-        let geometry = &self.sb.geometry;
-        let per_block = (geometry.block_size / geometry.inode_size) as usize;
-        let mut items = Vec::new();
-        let mut inodes: Vec<Rc<Inode>> = Vec::new();
-        for inode in core.dirty_inodes() {
-            let all = all || self.settings.eager_indirect;
-            self.collect_blocks(core, &inode, all, &|_, _| true, &mut items);
-            inodes.push(inode);
-            if inodes.len() == per_block {
-                items.push(LogItem::Inodes(std::mem::take(&mut inodes)));
-            }
-        }
-        if !inodes.is_empty() {
-            items.push(LogItem::Inodes(inodes));
-        }
-        let freed = self.numbers.take_freed();
-        items.extend(freed.into_iter().map(|(ino, generation)| LogItem::Freed { ino, generation }));
-        items
-    }
-
     /// The dirty blocks of a file: data, as far as it is `wanted` (block and length), then indirect
     /// blocks from the lowest level up; those that could be deferred are among them with `all`.
     pub(crate) fn collect_blocks(
@@ -274,7 +246,14 @@ impl Lfs {
         }
         let with_place =
             |((item, (at, part)), &(_, history))| PlacedItem { item, at, part, history };
-        Ok((items.into_iter().zip(places).zip(streams).map(with_place).collect(), parts))
+        let mut placed: Vec<PlacedItem> =
+            items.into_iter().zip(places).zip(streams).map(with_place).collect();
+        if self.settings.gathering.newest_first {
+            // The blocks of a file go into its partial segments in the order of their places.
+            let runs = placed.chunk_by_mut(|a, b| gather::same_file(&a.item, &b.item));
+            runs.for_each(|run| run.sort_by_key(|p| (p.part, p.at)));
+        }
+        Ok((placed, parts))
     }
 
     /// Gives the items of a stream, which `its` names, their places, filling one partial segment
@@ -306,7 +285,7 @@ impl Lfs {
                 }
                 draft = longer;
                 rest.next();
-                fitted.push((nth, blocks));
+                fitted.push(nth);
                 blocks += len;
             }
             if draft.is_empty() {
@@ -316,8 +295,13 @@ impl Lfs {
             let start = self.sb.segment_start(head.segment) + u64::from(head.offset);
             let summary_bytes = draft.len() as u32;
             let total = (u64::from(summary_bytes) + blocks).next_multiple_of(align);
-            for (nth, at) in fitted {
-                places[nth] = (start + u64::from(summary_bytes) + at, parts.len());
+            if self.settings.gathering.newest_first {
+                gather::files_ascend(items, &mut fitted);
+            }
+            let mut at = start + u64::from(summary_bytes);
+            for nth in fitted {
+                places[nth] = (at, parts.len());
+                at += self.item_len(&items[nth]);
             }
             let total_bytes = total as u32;
             parts.push(PartialSegmentPlan {
@@ -355,7 +339,7 @@ impl Lfs {
         }
     }
 
-    fn draft(&self, draft: &mut SummaryDraft, item: &LogItem) -> bool {
+    pub(crate) fn draft(&self, draft: &mut SummaryDraft, item: &LogItem) -> bool {
         match item {
             LogItem::Block { inode, len, holder, .. } => {
                 draft.add_block(inode.ino, *len, holder.is_some())

@@ -7,7 +7,7 @@
 use std::rc::Rc;
 
 use twin_disk::{Block, Buf, Class, Io, Origin};
-use twin_fs::{Chosen, Core, FsError, Result};
+use twin_fs::{Chosen, Core, FsError, Result, Work};
 use twin_rt::{Category, join_all};
 
 use crate::build::LogWrite;
@@ -24,6 +24,7 @@ impl Lfs {
         let items = self.snapshot(core, false);
         let log_write = self.build(core, items, 0, Origin::WriteBack)?;
         self.note_all_taken(core);
+        self.copy(core, &log_write).await;
         self.send(core, log_write, Some(room));
         Ok(())
     }
@@ -43,8 +44,17 @@ impl Lfs {
         let items = self.some_files(core, chosen);
         let log_write = self.build(core, items, 0, Origin::WriteBack)?;
         self.note_some_taken(core, chosen);
+        self.copy(core, &log_write).await;
         self.send(core, log_write, Some(room));
         Ok(())
+    }
+
+    /// The time in which the processor copies a log write into its requests, if it does
+    /// ([`copies`](crate::LfsSettings::copies)). Other log writes may be sent meanwhile.
+    pub(crate) async fn copy(&self, core: &Core, log_write: &Option<LogWrite>) {
+        if let Some(log_write) = log_write.as_ref().filter(|_| self.settings.copies) {
+            core.cpu.charge(Work::Copy(log_write.bytes)).await;
+        }
     }
 
     /// Sends a log write to the device and keeps its frames until it is there.
@@ -112,6 +122,7 @@ impl Lfs {
         let items = self.snapshot(core, false);
         let log_write = self.build(core, items, 0, Origin::User)?;
         self.note_all_taken(core);
+        self.copy(core, &log_write).await;
         self.send(core, log_write, None);
         let target = self.progress.last();
         self.wait_written(core, target).await?;
@@ -196,7 +207,10 @@ impl Lfs {
     /// Sends the log writes of a checkpoint, and writes the checkpoint when they are durable.
     pub(crate) async fn complete_checkpoint(&self, core: &Rc<Core>, whole: Whole) -> Result<()> {
         let Whole { log_writes, checkpoint, empty } = whole;
-        log_writes.into_iter().for_each(|log_write| self.send(core, log_write, None));
+        for log_write in log_writes {
+            self.copy(core, &log_write).await;
+            self.send(core, log_write, None);
+        }
         let target = self.progress.last();
         if self.settings.planted().is(PlantedFault::ReuseEarly) {
             self.set_clean(&empty);

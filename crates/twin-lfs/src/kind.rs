@@ -168,6 +168,25 @@ const OPENING: &[Key<LfsConfig>] = &[
         Unit::YesNo,
         |c| (&mut c.lfs.lazy_fsync).into(),
     ),
+    Key::new(
+        "newest-first",
+        "a log write begins with the files that became dirty last, as 4.4BSD's did before May 1995",
+        Unit::YesNo,
+        |c| (&mut c.lfs.gathering.newest_first).into(),
+    ),
+    Key::new(
+        "inodes-with-files",
+        "each partial segment has a block for the inodes of its own files, as in 4.4BSD",
+        Unit::YesNo,
+        |c| (&mut c.lfs.gathering.inodes_with_files).into(),
+    ),
+    Key::new(
+        "log-copies",
+        "the processor copies each block once more to write it to the log, and the cleaner what it \
+         reads, as in 4.4BSD",
+        Unit::YesNo,
+        |c| (&mut c.lfs.copies).into(),
+    ),
 ];
 
 impl DeclaredConfig for LfsConfig {

@@ -36,9 +36,26 @@ pub struct LfsSettings {
     /// flush policy writes them: not durable. One reading of how BSD-LFS of 1994 could fsync more
     /// files in a second than its disk turned (A Comparison of Logging and Clustering, table).
     pub lazy_fsync: bool,
+    /// How a log write takes what is dirty.
+    pub gathering: Gathering,
+    /// The processor copies each block once more, into the request that writes it, as 4.4BSD does
+    /// (sys/ufs/lfs/lfs_segment.c, lfs_writeseg), and the cleaner what it reads (lfs_cleanerd/library.c).
+    pub copies: bool,
     /// The planted fault, in builds that can have one.
     #[cfg(feature = "planted-faults")]
     pub planted: PlantedFault,
+}
+
+/// How a log write takes what is dirty.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct Gathering {
+    /// The files that became dirty last come first, and so do the last blocks of a file that spans
+    /// partial segments, as in 4.4BSD before May 1995 (lfs_segment.c 8.5, lfs_writevnodes and lfs_gather
+    /// follow lists to whose heads new vnodes and buffers go).
+    pub newest_first: bool,
+    /// Each partial segment has a block for the inodes of its own files, as in 4.4BSD (lfs_segment.c,
+    /// lfs_initseg and lfs_writeinode); otherwise blocks of inodes are filled.
+    pub inodes_with_files: bool,
 }
 
 /// Faults that can be planted on purpose: negative controls of the crash tests.
@@ -88,6 +105,8 @@ impl Default for LfsSettings {
             in_flight_bytes: 8 << 20,
             writers_wait: false,
             lazy_fsync: false,
+            gathering: Gathering::default(),
+            copies: false,
             #[cfg(feature = "planted-faults")]
             planted: PlantedFault::None,
         }

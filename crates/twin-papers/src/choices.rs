@@ -255,6 +255,29 @@ const READINGS: &[Choice] = &[
     ),
     choice!(
         Chosen, 0, HC,
+        "stop",
+        "when the cleaner stops",
+        "when half of the segments that could be clean are",
+        "that is 4.4BSD's. The paper does not say when its cleaner stops; its estimate of the time is for \
+         as many clean segments as users write. A cleaner that goes on while a segment has 5% of garbage \
+         works several times as long.",
+        "libexec/lfs_cleanerd/clean.h 8.1 (4 June 1993), BUSY_LIM; HC 5.2: no more than 2750 s a day",
+        instead "when no segment has 5% of garbage",
+        Variation { cleans_on: true, ..Variation::NONE }
+    ),
+    choice!(
+        Chosen, 0, HC,
+        "interference",
+        "what interference counts",
+        "the blocks that the cleaner has still to write when a user's write is queued",
+        "the text says writes, and that Maytag's is the least because of the smaller average size of cleaner \
+         writes; the table's caption says requests.",
+        "HC 5.1, table 3",
+        instead "",
+        Variation::NONE
+    ),
+    choice!(
+        Chosen, 0, HC,
         "directories",
         "a directory is a block of 8 KB, whatever is read or changed in it",
         "8 KB",
@@ -262,6 +285,22 @@ const READINGS: &[Choice] = &[
         "HC 3: at most eight kilobytes of data in a request",
         instead "",
         Variation::NONE
+    ),
+    choice!(
+        Chosen, 0, LVC,
+        "tpcb-window",
+        "the transactions of TPC-B with the cleaner that are counted",
+        "30,000 to 40,000 after as many to 60,000, in which the log is written once",
+        "the paper gives no numbers. The share of the rate that is left depends on them.",
+        "nothing is published",
+        instead "a tenth of both",
+        Variation::of_runs(|need| Need::new(
+            need.config.clone(),
+            match need.bench.starts_with("tpcb:warm=") {
+                true => need.bench.replace("0000,", "000,"),
+                false => need.bench.clone(),
+            },
+        ))
     ),
     choice!(
         Chosen, 0, LVC,
@@ -333,16 +372,68 @@ const SETTLED: &[Choice] = &[
         Variation::of_runs(|need| on_bsd(need, "cache=4M"))
     ),
     choice!(
-        Settled, 0, BOTH,
+        Settled, 0, LVC,
         "log-write",
-        "when the log is written",
+        "when the log of 1995 is written",
         "more than a quarter of the buffers less ten are dirty: flush=buffers",
-        "it was a quarter of the bytes, indirect blocks included. There are 512 buffers, one for each \
-         4 KB of 2 MB; indirect blocks become dirty with the write.",
-        "sys/ufs/lfs/lfs_bio.c, lfs_check and WRITE_THRESHHOLD (of 4.4BSD-Lite; Lite2 has a half); \
-         lfs_segment.c, lfs_updatemeta",
-        instead "a quarter of the bytes",
-        Variation::of_runs(|need| on(Layout::Lfs, need, "flush=delayed"))
+        "the paper says that this happens when 115 blocks are dirty, and a quarter of 512 buffers less ten \
+         is 118. The source has a half from December 1992 on, 246, so the transactions in a log write are \
+         not counted.",
+        "LvC 4; sys/ufs/lfs/lfs_bio.c 7.15 (21 August 1992) to 7.18; sys/sparc/sparc/machdep.c 8.1 to 8.8, \
+         cpu_startup",
+        instead "a half less ten, as in the source",
+        Variation::of_runs(|need| match need.config.split(':').next() {
+            Some("bsd-lfs") => with(need, "flush=half-buffers"),
+            _ => need.clone(),
+        })
+    ),
+    choice!(
+        Settled, 0, CLC,
+        "log-write-1994",
+        "when the log of 1994 is written",
+        "more than a half of the buffers less ten are dirty: flush=half-buffers",
+        "it was a quarter, as before December 1992. There are 512 buffers, one for each 4 KB of 2 MB; \
+         indirect blocks become dirty with the write.",
+        "sys/ufs/lfs/lfs_bio.c 7.19 (10 December 1992) to 8.10 (10 June 1995), lfs_check and \
+         WRITE_THRESHHOLD; lfs_segment.c, lfs_updatemeta",
+        instead "a quarter less ten",
+        Variation::of_runs(|need| on_1994(need, "flush=buffers"))
+    ),
+    choice!(
+        Settled, 0, CLC,
+        "newest-first",
+        "the log of 1994 begins with the newest file, and with the end of a file that spans partial segments",
+        "newest-first=yes",
+        "it was the order in which files became dirty, which came in May 1995 and which the paper of \
+         1995 counts among its changes: it improves reading in the order of creation.",
+        "sys/ufs/lfs/lfs_segment.c 8.1 (11 June 1993) to 8.7, lfs_writevnodes and lfs_gather go from the \
+         heads of lists; sys/kern/vfs_subr.c, insmntque and bufinsvn insert there; 8.8 is of 8 May 1995; \
+         LvC 2",
+        instead "in the order in which files became dirty",
+        Variation::of_runs(|need| on_1994(need, "newest-first=no"))
+    ),
+    choice!(
+        Settled, 0, BOTH,
+        "own-inodes",
+        "each partial segment has the inodes of its own files",
+        "inodes-with-files=yes",
+        "blocks of inodes were filled. A partial segment ends where a summary of 512 bytes is full, \
+         after some twenty small files, and is a request of its own.",
+        "sys/ufs/lfs/lfs_segment.c 8.5 (4 January 1994) and 8.10 (10 June 1995), lfs_initseg (ibp is \
+         NULL), lfs_writeinode, lfs_writefile and lfs_gatherblock (sum_bytes_left)",
+        instead "full blocks of inodes",
+        Variation::of_runs(|need| on(Layout::Lfs, need, "inodes-with-files=no"))
+    ),
+    choice!(
+        Settled, 0, BOTH,
+        "log-copies",
+        "each block is copied once more into the request that writes it, and what the cleaner reads to it",
+        "log-copies=yes",
+        "nothing was copied.",
+        "sys/ufs/lfs/lfs_segment.c 8.5 and 8.10, lfs_writeseg (bcopy, copyin); libexec/lfs_cleanerd/library.c \
+         8.1 (4 June 1993), mmap_segment reads unless -m is given",
+        instead "no copies",
+        Variation::of_runs(|need| on(Layout::Lfs, need, "log-copies=no"))
     ),
     choice!(
         Settled, 0, LVC,
@@ -561,7 +652,7 @@ mod tests {
                 let changed = needs.iter().map(|n| (n, (choice.without.run)(n)));
                 let changed: Vec<Need> =
                     changed.filter(|(n, without)| *n != without).map(|(_, w)| w).collect();
-                let of_servers = choice.without.pauses != Pauses::Sessions
+                let of_servers = choice.without.changes_servers()
                     || crate::studies::days::changes(&choice.without);
                 assert!(of_servers || !changed.is_empty(), "{} {paper:?}", choice.name);
                 for need in changed {

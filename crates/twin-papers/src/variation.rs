@@ -15,6 +15,8 @@ pub struct Variation {
     pub pauses: Pauses,
     /// The cleaner of the file servers never works.
     pub never_cleans: bool,
+    /// It goes on while a segment is worth it, however many are clean.
+    pub cleans_on: bool,
     /// The change of the server with delayed writes of 1996, under each of its policies.
     pub server: Option<OtherServer>,
     /// The change of how the file systems of the layout study grow old.
@@ -45,6 +47,7 @@ impl Variation {
         run: Need::clone,
         pauses: Pauses::Sessions,
         never_cleans: false,
+        cleans_on: false,
         server: None,
         ageing: None,
     };
@@ -66,7 +69,7 @@ impl Variation {
 
     /// Whether it changes the studies of file servers.
     pub(crate) fn changes_servers(&self) -> bool {
-        self.pauses != Pauses::Sessions || self.never_cleans
+        self.pauses != Pauses::Sessions || self.never_cleans || self.cleans_on
     }
 }
 

@@ -368,6 +368,8 @@ impl Scenario {
         LfsSettings {
             writers_wait: false,
             lazy_fsync: false,
+            gathering: Default::default(),
+            copies: false,
             eager_indirect: self.eager,
             checkpoint_segments: self.checkpoint,
             checkpoint_age_ns: 2_000 * MILLIS,

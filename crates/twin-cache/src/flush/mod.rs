@@ -351,11 +351,19 @@ pub static REGISTRY: Registry<FlushSpec> = Registry::with_default(
         ),
         entry!(
             "buffers",
-            "as soon as data is 30 s old, or when a quarter of the buffers less ten are dirty, with a buffer for each 4 KB of the cache (4.4BSD-LFS)",
+            "as soon as data is 30 s old, or when a quarter of the buffers less ten are dirty, with a buffer for each 4 KB of the cache (4.4BSD-LFS of 1992 and of the paper of 1995)",
             30 * SECS,
             Nothing,
             Everything,
-            |age_ns| Box::new(buffers::Buffers { age_ns }),
+            |age_ns| Box::new(buffers::Buffers { age_ns, one_in: 4 }),
+        ),
+        entry!(
+            "half-buffers",
+            "as buffers, but when a half of them less ten are dirty (4.4BSD-LFS from December 1992 on)",
+            30 * SECS,
+            Nothing,
+            Everything,
+            |age_ns| Box::new(buffers::Buffers { age_ns, one_in: 2 }),
         ),
     ],
 );

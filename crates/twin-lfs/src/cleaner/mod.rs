@@ -260,7 +260,7 @@ impl Lfs {
                 bytes += u64::from(found.len(&self.sb));
                 step.push(found);
             }
-            self.move_items(core, step)?;
+            self.move_items(core, step).await?;
             if let Pace::Steps { yields, .. } = pace {
                 self.wait_written(core, self.progress.last()).await?;
                 // The blocks found may be gone: a victim that has become empty may be filled again.
@@ -273,7 +273,7 @@ impl Lfs {
     }
 
     /// Writes those of the found blocks that are still live to new places.
-    fn move_items(&self, core: &Rc<Core>, found: Vec<LiveItem>) -> Result<()> {
+    async fn move_items(&self, core: &Rc<Core>, found: Vec<LiveItem>) -> Result<()> {
         let mut items = self.keep_live(core, found);
         let moved = self.decide_forwarding(core, &mut items);
         let log_write = self.build(core, items, LOG_WRITE_CLEANER, Origin::Cleaner)?;
@@ -298,6 +298,7 @@ impl Lfs {
         if let Some(log_write) = &log_write {
             self.count(|stats| stats.moved_bytes += log_write.bytes);
         }
+        self.copy(core, &log_write).await;
         self.send(core, log_write, None);
         Ok(())
     }

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, Class, Io, Origin, Pending};
 use twin_fs::dinode::Dinode;
-use twin_fs::{Core, FsError, Ino, Inode, ReadPass, Result};
+use twin_fs::{Core, FsError, Ino, Inode, ReadPass, Result, Work};
 
 use super::Pace;
 use crate::format::{BlockContents, ImapEntry, PlacedBlock, Superblock};
@@ -131,6 +131,10 @@ impl Lfs {
             blocks.extend(self.read_segment(core, segment, at, step).await?);
         }
         self.cleaner.quick.read(in_steps.then(|| core.rt.now() - began));
+        if self.settings.copies {
+            // A process outside of the kernel reads it (lfs_cleanerd/library.c, mmap_segment).
+            core.cpu.charge(Work::Copy(size)).await;
+        }
         let mut heard = live.found.len();
         let content = Content { start, blocks: &blocks };
         let mut parts = PartialSegments::of(&self.sb, segment);

@@ -28,10 +28,14 @@ pub(super) struct Queue {
     pub(super) arrivals: u64,
     /// Number of these that found the queue of their drive empty.
     pub(super) empty: u64,
-    /// Sum of the cleaner's requests that they found there.
-    pub(super) cleaner_met: u64,
+    /// Number of users' writes.
+    pub(super) writes: u64,
+    /// Sum of the cleaner's blocks that they found there, not written yet.
+    pub(super) cleaner_blocks_met: u64,
 }
 
+/// The paper's servers write in blocks of at most 8 KB (section 3).
+const BLOCK_BYTES: u64 = 8192;
 const DRIVE_BYTES: u64 = 1 << 30;
 const MEGABYTE: u64 = 1 << 20;
 /// A revolution.
@@ -52,8 +56,24 @@ struct Drive {
     at: u64,
     /// Where the last read ended, if it was the last request.
     read_to: Option<u64>,
-    /// When each request in flight will be done, in order.
-    under_way: VecDeque<(u64, Requester)>,
+    /// The requests in flight, in order.
+    under_way: VecDeque<UnderWay>,
+}
+
+/// A request in flight.
+struct UnderWay {
+    start: u64,
+    done: u64,
+    /// Blocks that the cleaner writes with it.
+    cleaner_blocks: u64,
+}
+
+impl UnderWay {
+    /// Of the cleaner's blocks, those that are not written at `now`.
+    fn blocks_left(&self, now: u64) -> u64 {
+        let left = self.done.saturating_sub(now.max(self.start));
+        (self.cleaner_blocks * left).div_ceil((self.done - self.start).max(1))
+    }
 }
 
 impl Drive {
@@ -119,19 +139,27 @@ impl Device {
     ) -> Served {
         let count = self.drives.len();
         let drive = &mut self.drives[(at / DRIVE_BYTES) as usize % count];
-        while drive.under_way.front().is_some_and(|&(done, _)| done <= now) {
+        while drive.under_way.front().is_some_and(|request| request.done <= now) {
             drive.under_way.pop_front();
         }
         if who == Requester::User {
             self.queue.arrivals += 1;
             self.queue.empty += u64::from(drive.under_way.is_empty());
-            let cleaner = drive.under_way.iter().filter(|(_, who)| *who == Requester::Cleaner);
-            self.queue.cleaner_met += cleaner.count() as u64;
+        }
+        let writes = kind == IoKind::Write;
+        if who == Requester::User && writes {
+            self.queue.writes += 1;
+            let left = drive.under_way.iter().map(|request| request.blocks_left(now));
+            self.queue.cleaner_blocks_met += left.sum::<u64>();
         }
         let start = drive.free_at.max(now);
         let done = start + drive.service_ns(kind, at % DRIVE_BYTES, bytes);
         drive.free_at = done;
-        drive.under_way.push_back((done, who));
+        let cleaner_blocks = match who {
+            Requester::Cleaner if writes => bytes.div_ceil(BLOCK_BYTES),
+            _ => 0,
+        };
+        drive.under_way.push_back(UnderWay { start, done, cleaner_blocks });
         self.free_at = self.free_at.max(done);
         Served { start, done }
     }
@@ -159,9 +187,20 @@ mod tests {
         let first = device.request(0, IoKind::Write, 0, MEGABYTE, Requester::Cleaner);
         let other = device.request(0, IoKind::Read, DRIVE_BYTES, 512, Requester::User);
         assert!(other.start == 0 && other.done < first.done);
-        assert_eq!(device.queue, Queue { arrivals: 1, empty: 1, cleaner_met: 0 });
+        let queue = Queue { arrivals: 1, empty: 1, ..Queue::default() };
+        assert_eq!(device.queue, queue);
         let same = device.request(1, IoKind::Read, 512, 512, Requester::User);
         assert_eq!(same.start, first.done);
-        assert_eq!(device.queue, Queue { arrivals: 2, empty: 1, cleaner_met: 1 });
+        assert_eq!(device.queue, Queue { arrivals: 2, ..queue });
+    }
+
+    #[test]
+    fn a_write_meets_the_blocks_that_the_cleaner_has_not_written_yet() {
+        let mut device = Device::new(DRIVE_BYTES);
+        let first = device.request(0, IoKind::Write, 0, MEGABYTE, Requester::Cleaner);
+        device.request(first.done / 2, IoKind::Write, 0, 512, Requester::User);
+        device.request(first.done / 2, IoKind::Read, 0, 512, Requester::User);
+        let queue = device.queue;
+        assert_eq!((queue.writes, queue.cleaner_blocks_met, queue.arrivals), (1, 64, 2));
     }
 }

@@ -9,7 +9,9 @@
 //! everything else: the memory is non-volatile. It differs from the paper's in this: the requests
 //! are a stream fitted to the published totals ([`twin_trace::nfs`]), and policies of
 //! [`twin_clean::victim`] and [`twin_clean::trigger`] choose victims and moments. A victim has at
-//! least [`WORTH`] garbage.
+//! least [`WORTH`] garbage, and the cleaner stops when [`BUSY_LIM`] of the segments that could be clean
+//! are: the paper does not say when it stops, but estimates the time to make as many clean as users
+//! write (5.2).
 //!
 //! Start at [`Study`].
 
@@ -34,6 +36,9 @@ const DIRECTORY_SECTORS: u32 = 16;
 const INODE_SECTORS: u32 = 1;
 /// The least share of garbage in a victim. With less, cleaning gains little and never ends.
 pub const WORTH: f64 = 0.05;
+/// The share of the segments that could be clean at which the cleaner stops: 4.4BSD's
+/// (libexec/lfs_cleanerd/clean.h 8.1, BUSY_LIM).
+const BUSY_LIM: f64 = 0.50;
 /// Share of segments that are clean at the start; the others are equally full.
 const CLEAN_AT_START: f64 = 0.03;
 
@@ -73,6 +78,9 @@ pub struct Study {
     pub pauses: Pauses,
     /// The share of requests that the tracer lost: see [`Lossy`].
     pub lost: f64,
+    /// The cleaner stops when half of the segments that could be clean are; otherwise it goes on while
+    /// a segment is worth it.
+    pub stops: bool,
 }
 
 /// The results of a study.
@@ -99,8 +107,10 @@ pub struct Outcome {
     pub arrivals: u64,
     /// Number of these that found the queue empty.
     pub empty: u64,
-    /// Sum of the cleaner's requests that users' requests found in the queue.
-    pub cleaner_met: u64,
+    /// Number of users' writes.
+    pub writes: u64,
+    /// Sum of the cleaner's blocks that users' writes found in the queue, not written yet.
+    pub cleaner_blocks_met: u64,
     /// Users' waiting times for the disk, in nanoseconds, sorted.
     pub waits_ns: Vec<u32>,
     /// The part of them before the drive began with the request, sorted.
@@ -157,10 +167,11 @@ impl Outcome {
         self.useful_periods as f64 / self.cleaned_periods as f64
     }
 
-    /// The mean delay of users' requests in a queue, in seconds.
-    pub fn mean_delay(&self) -> f64 {
-        let sum: f64 = self.delays_ns.iter().map(|&ns| f64::from(ns) / 1e9).sum();
-        sum / self.delays_ns.len() as f64
+    /// How often a request of this outcome is delayed longer than one of the other, of all pairs.
+    pub fn delayed_longer_than(&self, other: &Outcome) -> f64 {
+        let shorter = |ns: u32| other.delays_ns.partition_point(|&theirs| theirs < ns) as f64;
+        let pairs: f64 = self.delays_ns.iter().map(|&ns| shorter(ns)).sum();
+        pairs / (self.delays_ns.len() as f64 * other.delays_ns.len() as f64)
     }
 
     /// The share of cleaned segments that was cleaned in the background; not a number if none was.
@@ -185,9 +196,10 @@ impl Outcome {
         self.empty as f64 / self.arrivals as f64
     }
 
-    /// Mean number of the cleaner's requests in the queue when a user's request arrives.
+    /// Mean number of blocks that the cleaner has still to write when a user's write is queued: "the
+    /// average number of cleaner writes in the queue when a user write was added to the queue" (5.1).
     pub fn interference(&self) -> f64 {
-        self.cleaner_met as f64 / self.arrivals as f64
+        self.cleaner_blocks_met as f64 / self.writes as f64
     }
 
     /// The wait, in seconds, that this share of users' requests to the disk did not exceed.

@@ -11,7 +11,8 @@ use super::cache::Cache;
 use super::device::{Device, Requester, Served};
 use super::log::{INODE, Log, NodeBlock, SECTOR, SEGMENT_SECTORS, SUMMARY_SECTORS};
 use super::{
-    BLOCK_SECTORS, Cleaning, DIRECTORY_SECTORS, INODE_SECTORS, Outcome, Study, WORTH, WriteModel,
+    BLOCK_SECTORS, BUSY_LIM, Cleaning, DIRECTORY_SECTORS, INODE_SECTORS, Outcome, Study, WORTH,
+    WriteModel,
 };
 use twin_lab::{LogAtEnd, Sampler};
 
@@ -36,8 +37,11 @@ pub(super) struct Server {
     victims: Box<dyn VictimPolicy>,
     when: Option<Box<dyn TriggerPolicy>>,
     pending: Option<Pending>,
-    /// The last search found no segment worth cleaning, and nothing has been written since.
+    /// The last search found no segment worth cleaning, or enough were clean, and nothing has been
+    /// written since.
     is_clean: bool,
+    /// The share of the segments that could be clean at which the cleaner stops.
+    stops_at: f64,
     /// Since users' last request to the disk the cleaner has looked for a segment, has begun with
     /// one, has ended with one.
     has_looked: bool,
@@ -85,6 +89,7 @@ impl Server {
             when,
             pending: None,
             is_clean: false,
+            stops_at: if study.stops { BUSY_LIM } else { 1.0 },
             has_looked: false,
             has_begun: false,
             has_ended: false,
@@ -113,7 +118,7 @@ impl Server {
         let queue = self.device.queue;
         let mut outcome = self.outcome;
         (outcome.arrivals, outcome.empty) = (queue.arrivals, queue.empty);
-        outcome.cleaner_met = queue.cleaner_met;
+        (outcome.writes, outcome.cleaner_blocks_met) = (queue.writes, queue.cleaner_blocks_met);
         outcome.history = self.sampler.history();
         outcome.waits_ns.sort_unstable();
         outcome.delays_ns.sort_unstable();
@@ -310,7 +315,10 @@ impl Server {
             self.has_ended = true;
         } else {
             self.log.free_empty();
-            self.is_clean = !self.begin(now, WORTH);
+            let free = self.log.segments.len() as f64
+                - self.log.live_sectors() as f64 / f64::from(SEGMENT_SECTORS);
+            let enough = f64::from(self.log.clean_segments()) >= free * self.stops_at;
+            self.is_clean = enough || !self.begin(now, WORTH);
         }
         self.has_begun |= !self.is_clean;
     }

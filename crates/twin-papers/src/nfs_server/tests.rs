@@ -12,9 +12,18 @@ fn study(name: &str, model: WriteModel, policy: &str) -> Outcome {
     let totals = server(name).unwrap().scaled(PART);
     let cleaning = trigger::REGISTRY.get(policy).map_or(Cleaning::Never, Cleaning::When);
     let victim = victim::REGISTRY.get("greedy").unwrap();
-    Study { totals, model, cleaning, victim, seed: 1, pauses: Pauses::Sessions, lost: 0.0 }
-        .run()
-        .unwrap()
+    Study {
+        totals,
+        model,
+        cleaning,
+        victim,
+        seed: 1,
+        pauses: Pauses::Sessions,
+        lost: 0.0,
+        stops: true,
+    }
+    .run()
+    .unwrap()
 }
 
 #[test]
@@ -44,7 +53,7 @@ fn synchronous_writes_ask_the_disk_more_often() {
 #[test]
 fn a_server_without_a_cleaner_moves_nothing() {
     let never = study("cellar", WriteModel::Async, "never");
-    assert_eq!((never.moved_bytes, never.cleaner_met, never.on_demand), (0, 0, 0));
+    assert_eq!((never.moved_bytes, never.cleaner_blocks_met, never.on_demand), (0, 0, 0));
     assert!(never.wait(0.99) >= never.wait(0.5));
 }
 
@@ -64,7 +73,7 @@ fn equal_pauses_leave_no_time_to_clean() {
     let victim = victim::REGISTRY.get("greedy").unwrap();
     let cleaning = Cleaning::When(trigger::REGISTRY.get("idle").unwrap());
     let (model, pauses) = (WriteModel::Sync, Pauses::Equal);
-    let study = Study { totals, model, cleaning, victim, seed: 1, pauses, lost: 0.0 };
+    let study = Study { totals, model, cleaning, victim, seed: 1, pauses, lost: 0.0, stops: true };
     let outcome = study.run().unwrap();
     // A change comes in every three seconds, so idle times do not last.
     let predicts = outcome.predicts();

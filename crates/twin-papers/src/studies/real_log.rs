@@ -56,6 +56,7 @@ fn pair(server: usize, model: usize) -> Pair {
         seed: 1,
         pauses: Pauses::Sessions,
         lost: 0.0,
+        stops: false,
     };
     let size = ((totals.file_system_bytes as f64 * VOLUME) as u64).next_multiple_of(1 << 20);
     let (when, victim) = (trigger::REGISTRY.default_entry().name, victim::REGISTRY[1].name);

@@ -39,7 +39,9 @@ fn run(at: usize, model: WriteModel, policies: Policies, variation: &Variation) 
     let cleaning = when.map_or(Cleaning::Never, Cleaning::When);
     let pauses = variation.pauses;
     let lost = if matches!(policies, Policies::Lossy) { LOST } else { 0.0 };
-    Study { totals: SERVERS[at], model, cleaning, victim, seed: 1, pauses, lost }.run().ok()
+    // Our policies decide themselves when there is enough.
+    let stops = !variation.cleans_on && matches!(policies, Policies::Paper | Policies::Lossy);
+    Study { totals: SERVERS[at], model, cleaning, victim, seed: 1, pauses, lost, stops }.run().ok()
 }
 
 /// All studies, four for each server: the paper's policies under both write models, ours, and none.
