@@ -1,4 +1,4 @@
-//! The development tools of the project: `cargo xtask tidy`, `rooms`, `test`, `e2e`, `wheel`, `book`, `nightly`.
+//! The development tools of the project: `cargo xtask tidy`, `rooms`, `test`, `e2e`, `wheel`, `book`, `profile`, `nightly`.
 //!
 //! They use no crate of the project, so that they build in seconds and can check a tree that does
 //! not build.
@@ -11,6 +11,7 @@ mod e2e;
 mod nightly;
 mod package;
 mod processes;
+mod profile;
 mod python;
 mod recipes;
 mod referee;
@@ -40,6 +41,9 @@ usage: cargo xtask COMMAND
   book                      build the book on one page: target/book/twinfs.html
   package [--static]        build the package for Debian, or programs that need no library: target/package
   skeleton NAME             write crates/NAME, a file system with holes for a course: docs/recipes/build-your-own.md
+  profile [--instructions] [--program PATH]
+                            where the time of an operation goes, by room, for six loads (perf), or the
+                            instructions of the simulated ones (callgrind)
   nightly [PART [ARGUMENTS]]
                             what is too long for every change, or measures time: all or one part
 
@@ -64,6 +68,7 @@ enum Task {
     Book,
     Package { without_libraries: bool },
     Skeleton(String),
+    Profile(profile::Options),
     Nightly(nightly::Options),
 }
 
@@ -131,6 +136,7 @@ fn perform(task: Task) -> Result<Option<Totals>, String> {
             println!("{}", skeleton::write(&root, &name)?);
             Ok(None)
         }
+        Task::Profile(options) => profile::run(&root, &options).map(|()| None),
         Task::Nightly(options) => nightly::run(&root, &options).map(Some),
         Task::List => {
             for scenario in e2e::SCENARIOS {
@@ -152,6 +158,7 @@ fn parse(words: &[String]) -> Result<Task, String> {
         ("package", []) => Ok(Task::Package { without_libraries: false }),
         ("package", [word]) if word == "--static" => Ok(Task::Package { without_libraries: true }),
         ("skeleton", [name]) => Ok(Task::Skeleton(name.clone())),
+        ("profile", words) => profile::parse(words).map(Task::Profile),
         ("e2e", [list]) if list == "--list" => Ok(Task::List),
         ("e2e", words) => e2e::parse(words, false).map(Task::EndToEnd),
         ("test", words) => {
@@ -179,6 +186,7 @@ mod tests {
         assert_eq!(parsed("tidy"), Ok(Task::Tidy { write: false }));
         assert_eq!(parsed("tidy --write"), Ok(Task::Tidy { write: true }));
         assert_eq!(parsed("rooms"), Ok(Task::Rooms));
+        assert!(matches!(parsed("profile --instructions"), Ok(Task::Profile(_))));
         let options = e2e::Options { names: vec!["git".into()], seed: 7, ..Default::default() };
         assert_eq!(parsed("e2e git --seed 7"), Ok(Task::EndToEnd(options)));
         assert_eq!(parsed("e2e --list"), Ok(Task::List));

@@ -75,14 +75,16 @@ impl Group {
     pub(crate) fn empty(sb: &Superblock, index: u32) -> Group {
         let frags = sb.frags_of(index);
         let mut free = Bits::new(frags);
-        (sb.group_data_start()..frags).for_each(|at| free.set(at, true));
+        free.set_range(sb.group_data_start().min(frags), frags, true);
         Group::from_maps(sb, index, free, Bits::new(sb.group_inodes))
     }
 
     /// A group with these maps. Its own structures are marked as used, whatever the maps say.
     pub(crate) fn from_maps(sb: &Superblock, index: u32, mut free: Bits, inodes: Bits) -> Group {
         let (per_block, data_start) = (sb.frags_per_block(), sb.group_data_start());
-        (0..data_start).for_each(|at| free.set(at, false));
+        if free.next_set(0, data_start).is_some() {
+            free.set_range(0, data_start, false);
+        }
         let blocks = free.len() / per_block;
         let mut group = Group {
             index,
@@ -100,17 +102,39 @@ impl Group {
             checksum: None,
             longest: Cell::new(u32::MAX),
         };
-        for block in 0..blocks {
-            group.account(block, 1);
-        }
+        group.account_all(blocks);
         group
     }
 
-    /// A group from its block on the disk. The counts are computed, except that of directories.
-    pub(crate) fn from_image(sb: &Superblock, image: &CgImage) -> Group {
+    /// All empty groups of a volume, each as [`Group::empty`]. They share their maps until one changes.
+    pub(crate) fn all_empty(sb: &Superblock) -> Vec<Group> {
+        let mut groups: Vec<Group> = Vec::with_capacity(sb.groups as usize);
+        for index in 0..sb.groups {
+            let group = match groups.last() {
+                Some(last) if last.frags() == sb.frags_of(index) => Group { index, ..last.clone() },
+                _ => Group::empty(sb, index),
+            };
+            groups.push(group);
+        }
+        groups
+    }
+
+    /// A group from its block on the disk. The counts are computed, except that of directories. If the maps are
+    /// those of the group given beside it, they and what follows from them are shared with it.
+    pub(crate) fn from_image(sb: &Superblock, image: &CgImage, like: Option<&Group>) -> Group {
         let free = Bits::from_bytes(&image.free, sb.frags_of(image.group));
         let inodes = Bits::from_bytes(&image.inodes, sb.group_inodes);
-        let mut group = Group::from_maps(sb, image.group, free, inodes);
+        let like = like.filter(|like| like.free == free && like.inodes == inodes);
+        let mut group = match like {
+            Some(like) => Group {
+                index: image.group,
+                is_dirty: false,
+                checksum: None,
+                longest: Cell::new(u32::MAX),
+                ..like.clone()
+            },
+            None => Group::from_maps(sb, image.group, free, inodes),
+        };
         group.counts.dirs = image.counts.dirs;
         group.inodes_written = image.inodes_written;
         group.set_rotors(image);
@@ -178,6 +202,24 @@ impl Group {
                 add(&mut self.frag_runs[run as usize], 1);
             }
             at += run + 1;
+        }
+    }
+
+    /// Adds the contributions of all blocks; 64 fragments that are all free, or all used, at once.
+    fn account_all(&mut self, blocks: u32) {
+        let per_word = 64 / self.per_block;
+        let mut block = 0;
+        while block < blocks {
+            let end = (block + per_word).min(blocks);
+            match self.free.word(block / per_word) {
+                0 => {}
+                u64::MAX if end - block == per_word => {
+                    self.counts.free_blocks += per_word;
+                    self.free_blocks.set_range(block, end, true);
+                }
+                _ => (block..end).for_each(|block| self.account(block, 1)),
+            }
+            block = end;
         }
     }
 

@@ -263,7 +263,7 @@ impl Ffs {
             }
             false => device,
         };
-        let mut groups: Vec<Group> = (0..sb.groups).map(|g| Group::empty(&sb, g)).collect();
+        let mut groups = Group::all_empty(&sb);
         if sb.journal_bytes == 0 {
             // A journal writes a block of inodes whole or not at all. Without one, all blocks are
             // zeroed here, because old content must not appear when a block is torn.
@@ -455,7 +455,8 @@ pub(crate) async fn read_groups(device: &dyn BlockDevice, sb: &Superblock) -> Re
         let results = join_all(reads.collect::<Vec<_>>()).await;
         for (&group, result) in some.iter().zip(results) {
             let raw = gather(&result?, 0, block).to_bytes();
-            let mut found = Group::from_image(sb, &CgImage::decode(sb, group, &raw)?);
+            let image = CgImage::decode(sb, group, &raw)?;
+            let mut found = Group::from_image(sb, &image, groups.last());
             found.checksum = Some(CgImage::checksum(sb, &raw));
             groups.push(found);
         }

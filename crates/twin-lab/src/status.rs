@@ -62,7 +62,7 @@ impl Status {
     pub fn of(volume: &Volume) -> Option<Status> {
         let log = volume.layout().views().log?.status(volume.core());
         let core = volume.core();
-        let segment = |segment: &SegmentStatus| {
+        let segment = |segment: SegmentStatus| {
             let state = match segment.phase {
                 SegmentPhase::Clean => '_',
                 SegmentPhase::Open => 'o',
@@ -92,7 +92,7 @@ impl Status {
             dirty_bytes: core.cache.dirty_bytes(),
             now: log.now,
             live: log.live,
-            segments: log.segments.iter().map(segment).collect(),
+            segments: log.segments.into_iter().map(segment).collect(),
         })
     }
 

@@ -126,7 +126,7 @@ impl Lfs {
         erase(&*device, &sb).await?;
         let core = core(rt, Rc::clone(&device), Cpu::none(), &sb, Settings::default())?;
         let ifile = new_ifile(&sb, core.now());
-        let mut segments = SegmentTable::new(&sb, vec![SegEntry::default(); sb.segments as usize]);
+        let mut segments = SegmentTable::new(&sb, Vec::new());
         let mut heads = Vec::new();
         for stream in 0..options.streams {
             // Streams start apart, so that each runs forward for a while.
@@ -314,7 +314,7 @@ pub(crate) async fn around_table(
         lfs.usage.set_open(head.segment);
         lfs.usage.set_open(head.next);
     }
-    let table: Vec<SegEntry> = lfs.with_segments(|s| (0..s.count()).map(|n| s.entry(n)).collect());
+    let table = lfs.with_segments(|segments| segments.entries().to_vec());
     let (device, serial) = (&*core.device, checkpoint.serial);
     load_forwards(device, &lfs.sb, table.into_iter(), serial, &lfs.forwards).await?;
     lfs.ifile.pin_indirect(core).await?;
@@ -431,18 +431,20 @@ pub async fn read_checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Resul
     }
 }
 
-/// Reads the segment usage table of an ifile. Its frames come with it.
+/// Reads the segment usage table of an ifile, as far as there is something in it. Its frames come with it.
 pub(crate) async fn read_table(
     core: &Core,
     sb: &Superblock,
     ifile: &Rc<Inode>,
 ) -> Result<(Vec<SegEntry>, Vec<Rc<Frame>>)> {
-    let mut entries = Vec::with_capacity(sb.segments as usize);
     let frames = core.blocks(ifile, 0, sb.usage_blocks(), Origin::Recovery).await?;
     if frames.len() as u64 != sb.usage_blocks() {
         return Err(FsError::inconsistent("the segment usage table has holes"));
     }
-    for frame in &frames {
+    let is_used = |frame: &Rc<Frame>| frame.block().to_bytes().iter().any(|byte| *byte != 0);
+    let used = frames.iter().rposition(is_used).map_or(0, |last| last + 1);
+    let mut entries = Vec::new();
+    for frame in &frames[..used] {
         let raw = frame.block().to_bytes();
         entries.extend(raw.chunks_exact(SEG_ENTRY_BYTES).map(SegEntry::decode));
     }

@@ -34,7 +34,7 @@ impl LogView for Lfs {
             idle_ns: self.idle_ns(core),
             now: segments.now(),
             live: segments.live_bytes() / frag,
-            segments: segments.info().iter().map(segment).collect(),
+            segments: segments.all_info().map(|info| segment(&info)).collect(),
         })
     }
 
@@ -52,7 +52,7 @@ impl Lfs {
     /// How full the segments are.
     pub(crate) fn map_of_segments(&self) -> SpaceMap {
         let frags = f64::from(self.sb.segment_size / self.sb.geometry.frag_size);
-        let region = |info: &SegmentInfo| match info.state {
+        let region = |info: SegmentInfo| match info.state {
             SegmentState::Free => Region::default(),
             SegmentState::Open => {
                 let used = f64::from(info.live_blocks) / frags;
@@ -62,7 +62,7 @@ impl Lfs {
                 Region { used: f64::from(info.live_blocks) / frags, ..Region::default() }
             }
         };
-        let regions = self.with_segments(|segments| segments.info().iter().map(region).collect());
+        let regions = self.with_segments(|segments| segments.all_info().map(region).collect());
         SpaceMap { kind: "segments", regions }
     }
 }

@@ -101,7 +101,7 @@ fn a_group_survives_the_disk() {
     group.alloc_inode(None);
     let raw = group.to_image(&[], &[]).encode(&sb);
     let image = CgImage::decode(&sb, 1, &raw).unwrap();
-    let back = Group::from_image(&sb, &image);
+    let back = Group::from_image(&sb, &image, None);
     assert_eq!((back.counts, back.free, back.inodes), (group.counts, group.free, group.inodes));
     assert!(CgImage::decode(&sb, 0, &raw).is_err());
 }
@@ -119,4 +119,23 @@ fn what_a_damaged_volume_frees_twice_is_free_and_counted_once() {
         group.free_inode(ino, true);
     }
     assert_eq!(group.counts, fresh, "no directory was counted, so none is taken off");
+}
+
+#[test]
+fn groups_that_share_their_maps_are_those_that_do_not() {
+    let (sb, _) = sample(0);
+    let mut groups = Group::all_empty(&sb);
+    assert_eq!(groups.len(), sb.groups as usize);
+    let same = |a: &Group, b: &Group| format!("{a:?}") == format!("{b:?}");
+    for (index, group) in (0..).zip(&groups) {
+        assert!(same(group, &Group::empty(&sb, index)), "group {index}");
+    }
+    // One that changes leaves its neighbours as they are, and a later one may be like it.
+    let at = groups[1].alloc_block(&sb, None).unwrap().0;
+    assert!(!groups[1].is_free(at, 1) && groups[0].is_free(at, 1));
+    for (like, changed) in [(0, 1), (1, 1), (0, 0)] {
+        let image = groups[changed].to_image(&[], &[]);
+        let alone = Group::from_image(&sb, &image, None);
+        assert!(same(&Group::from_image(&sb, &image, Some(&groups[like])), &alone));
+    }
 }

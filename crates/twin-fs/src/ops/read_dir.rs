@@ -16,6 +16,27 @@ pub(crate) fn entry_cost(name_len: usize, plus: bool) -> u64 {
     if plus { plain + 128 } else { plain }
 }
 
+/// What a reader is going to get.
+struct Listing {
+    entries: Vec<DirEntry>,
+    /// Bytes of the reader's room that are left.
+    left: u64,
+    plus: bool,
+}
+
+impl Listing {
+    /// Adds an entry; false if there is no room for it.
+    fn add(&mut self, entry: DirEntry) -> bool {
+        let cost = entry_cost(entry.name.len(), self.plus);
+        let fits = cost <= self.left;
+        if fits {
+            self.left -= cost;
+            self.entries.push(entry);
+        }
+        fits
+    }
+}
+
 impl Operations {
     pub(crate) async fn op_read_dir(
         &self,
@@ -27,26 +48,18 @@ impl Operations {
         let dir = self.dirs.directory(dir).await?;
         let _shared = dir.lock.read().await;
         let block = u64::from(self.core.geometry.block_size);
-        let mut left = u64::from(max_bytes);
-        let mut out: Vec<DirEntry> = Vec::new();
+        let mut listing = Listing { entries: Vec::new(), left: u64::from(max_bytes), plus };
         let mut lbn = cookie / block;
         let mut first = None;
-        'blocks: while lbn < self.dirs.dir_blocks(&dir) && dir.d.borrow().nlink > 0 {
-            let (frame, items) = self.block_items(&dir, lbn, cookie).await?;
+        while lbn < self.dirs.dir_blocks(&dir) && dir.d.borrow().nlink > 0 {
+            let (frame, all_fit) = self.list_block(&dir, lbn, cookie, &mut listing).await?;
             first = first.or((lbn == 0).then_some(frame));
-            for mut item in items {
-                let cost = entry_cost(item.name.len(), plus);
-                if cost > left {
-                    break 'blocks;
-                }
-                left -= cost;
-                if &*item.name == b".." && dir.ino == ROOT_INO {
-                    (item.ino, item.kind) = (dir.ino, mode::DIRECTORY);
-                }
-                out.push(item);
+            if !all_fit {
+                break;
             }
             lbn += 1;
         }
+        let Listing { entries: mut out, left, .. } = listing;
         if out.is_empty()
             && left < 280
             && dir.d.borrow().nlink > 0
@@ -77,13 +90,15 @@ impl Operations {
         }
     }
 
-    /// A block of a directory, and its entries from a cookie on.
-    async fn block_items(
+    /// Adds the entries of a block of a directory from a cookie on. Returns the block, and whether there was
+    /// room for all.
+    async fn list_block(
         &self,
         dir: &Inode,
         lbn: u64,
         cookie: u64,
-    ) -> Result<(Rc<Frame>, Vec<DirEntry>)> {
+        listing: &mut Listing,
+    ) -> Result<(Rc<Frame>, bool)> {
         let block = u64::from(self.core.geometry.block_size);
         self.core.cpu.charge(Work::Block).await;
         // A reader usually continues with the following blocks, so they are read with one request.
@@ -94,19 +109,18 @@ impl Operations {
         let frame = self.dirs.dir_block(dir, lbn).await?;
         let len = self.dirs.dir_len(dir, lbn);
         let from = cookie.saturating_sub(lbn * block).min(block) as usize;
-        let items = with_bytes(&frame, |bytes| {
-            let items = self.core.features.directories.items(&bytes[..len], from);
-            items
-                .map(|item| DirEntry {
-                    name: item.name.into(),
-                    ino: item.ino,
-                    kind: item.kind,
-                    next: lbn * block + item.next as u64,
-                    entry: None,
-                })
-                .collect()
+        let all_fit = with_bytes(&frame, |bytes| {
+            let mut items = self.core.features.directories.items(&bytes[..len], from);
+            items.all(|item| {
+                let (ino, kind) = match item.name {
+                    b".." if dir.ino == ROOT_INO => (dir.ino, mode::DIRECTORY),
+                    _ => (item.ino, item.kind),
+                };
+                let next = lbn * block + item.next as u64;
+                listing.add(DirEntry { name: item.name.into(), ino, kind, next, entry: None })
+            })
         });
-        Ok((frame, items))
+        Ok((frame, all_fit))
     }
 
     /// Adds the inodes to the entries of a listing with `plus`. All inodes are loaded before the

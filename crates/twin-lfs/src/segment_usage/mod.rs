@@ -291,7 +291,7 @@ impl SegmentUsage {
     /// True if these segments are still what is being cleaned: none of them emptied, and none is
     /// filled anew.
     pub(crate) fn are_being_cleaned(&self, victims: &[u32]) -> bool {
-        let state = |table: &SegmentTable, victim: u32| table.info()[victim as usize].state;
+        let state = |table: &SegmentTable, victim: u32| table.info_of(victim).state;
         self.with(|table| victims.iter().all(|&victim| state(table, victim) == Use::Cleaning))
     }
 

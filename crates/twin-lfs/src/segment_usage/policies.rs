@@ -78,7 +78,7 @@ pub(super) struct CleaningPolicies {
     block_size: u32,
     segment_frags: u32,
     setting: Setting,
-    /// By segment, in the order of their places.
+    /// By segment, as far as there are any, in the order of their places.
     records: Vec<Vec<Record>>,
     kept: usize,
     most: usize,
@@ -138,7 +138,7 @@ impl CleaningPolicies {
             block_size: sb.geometry.block_size,
             segment_frags: setting.segment_blocks,
             setting,
-            records: vec![Vec::new(); sb.segments as usize],
+            records: Vec::new(),
             kept: 0,
             most: (memory_bytes / MEMORY_SHARE) as usize / size_of::<Record>(),
             open: Vec::new(),
@@ -204,8 +204,9 @@ impl CleaningPolicies {
 
     /// A segment is filled anew: nothing that was in it counts.
     pub(super) fn forget(&mut self, segment: u32) {
-        let records = std::mem::take(&mut self.records[segment as usize]);
-        self.kept -= records.len();
+        if let Some(records) = self.records.get_mut(segment as usize) {
+            self.kept -= std::mem::take(records).len();
+        }
     }
 
     /// By what blocks that are moved together are sorted: the block at byte `at`, with this number in
@@ -218,11 +219,14 @@ impl CleaningPolicies {
         number: i64,
     ) -> (u64, i64) {
         let segment = table.segment_of(at);
-        let Some(records) = self.records.get(segment as usize) else { return (0, 0) };
+        if segment == NO_SEGMENT {
+            return (0, 0);
+        }
+        let records = self.records.get(segment as usize).map_or(&[][..], Vec::as_slice);
         let frag = at / u64::from(self.frag);
         let word = match records.binary_search_by_key(&frag, |record| record.frag) {
             Ok(found) => records[found].word,
-            Err(_) => table.info()[segment as usize].youngest_at,
+            Err(_) => table.info_of(segment).youngest_at,
         };
         self.placement.move_key(&MovedBlock { word, file, number })
     }
@@ -231,15 +235,18 @@ impl CleaningPolicies {
     fn take(&mut self, table: &mut SegmentTable, old: Option<(u64, u32)>) -> BlockHistory {
         let Some((at, len)) = old else { return BlockHistory::default() };
         let segment = table.segment_of(at);
-        let Some(records) = self.records.get_mut(segment as usize) else {
+        if segment == NO_SEGMENT {
             return BlockHistory::default();
-        };
-        let info = table.info()[segment as usize];
+        }
+        // Policies look there. On a damaged volume a block may lie where the log has never been.
+        table.tell_of(segment);
+        let info = table.info_of(segment);
         let (youngest_at, penultimate) = (info.youngest_at, info.penultimate_at());
         let mut history = BlockHistory { youngest_at, penultimate, ..BlockHistory::default() };
         if !self.keeps_words {
             return history;
         }
+        let records = self.records.get_mut(segment as usize).map_or(&mut [][..], Vec::as_mut_slice);
         let frag = at / u64::from(self.frag);
         let found = records.binary_search_by_key(&frag, |record| record.frag).ok();
         match found.filter(|&found| !records[found].is_dead) {
@@ -319,7 +326,13 @@ impl CleaningPolicies {
             return;
         }
         let segment = table.segment_of(at);
-        let Some(records) = self.records.get_mut(segment as usize) else { return };
+        if segment == NO_SEGMENT {
+            return;
+        }
+        if self.records.len() <= segment as usize {
+            self.records.resize(segment as usize + 1, Vec::new());
+        }
+        let records = &mut self.records[segment as usize];
         let BlockHistory { word, writes, last_at, .. } = *history;
         let record =
             Record { frag: at / u64::from(self.frag), word, writes, last_at, is_dead: false };
@@ -335,10 +348,9 @@ impl CleaningPolicies {
 
     /// Memory is short: what was written longest ago is as if it had never been seen.
     fn forget_oldest(&mut self, table: &mut SegmentTable) {
-        let info = table.info();
-        let kept = (0..info.len()).filter(|&s| !self.records[s].is_empty());
-        if let Some(oldest) = kept.min_by_key(|&s| info[s].serial) {
-            self.forget(oldest as u32);
+        let kept = (0u32..).zip(&self.records).filter(|(_, records)| !records.is_empty());
+        if let Some((oldest, _)) = kept.min_by_key(|(segment, _)| table.info_of(*segment).serial) {
+            self.forget(oldest);
         }
     }
 

@@ -12,6 +12,9 @@
 //! Beside the entries it keeps what policies of `twin-clean` are told of segments
 //! ([`SegmentInfo`]), in fragments, with user writes as time. Of what was before the volume was
 //! opened only the order is known: segments count as written one after the other, oldest first.
+//!
+//! Entries and what is told go as far as the last segment that was ever in use, because a log runs forward:
+//! a large volume takes no memory for what it has never reached.
 
 use std::collections::BTreeSet;
 
@@ -35,6 +38,7 @@ pub enum SegmentState {
 /// The segment usage table: live bytes and state of each segment.
 pub struct SegmentTable {
     sb: Superblock,
+    /// Those behind the last one have their default, as have those of `info`.
     entries: Vec<SegEntry>,
     states: Vec<SegmentState>,
     clean: BTreeSet<u32>,
@@ -44,6 +48,8 @@ pub struct SegmentTable {
     /// Blocks of the table on disk that are out of date.
     changed: BTreeSet<u64>,
     info: Vec<SegmentInfo>,
+    /// Open segments behind all of these: streams that have not begun yet may be anywhere.
+    open_ahead: Vec<u32>,
     /// Fragments that users have written.
     now: u64,
     /// Segments ever opened, as policies count them.
@@ -53,6 +59,15 @@ pub struct SegmentTable {
 /// True if nothing in a segment with this entry is needed.
 fn is_clean(entry: &SegEntry) -> bool {
     entry.live_bytes == 0 && entry.pins == 0
+}
+
+/// The entry of a segment, to be changed; the entries go up to it from now on.
+fn grown(entries: &mut Vec<SegEntry>, segment: u32) -> &mut SegEntry {
+    let at = segment as usize;
+    if at >= entries.len() {
+        entries.resize(at + 1, SegEntry::default());
+    }
+    &mut entries[at]
 }
 
 /// What policies are told of segments found on a device: written one after the other, those with
@@ -96,18 +111,29 @@ fn held_in_all(sb: &Superblock, entries: &[SegEntry]) -> u64 {
 }
 
 impl SegmentTable {
-    /// A table with these entries; segments without live bytes and pins are clean.
-    pub fn new(sb: &Superblock, entries: Vec<SegEntry>) -> SegmentTable {
-        let states = |e| if is_clean(e) { SegmentState::Clean } else { SegmentState::Used };
+    /// A table with these entries of its first segments, and default ones of the others; segments without
+    /// live bytes and pins are clean.
+    pub fn new(sb: &Superblock, mut entries: Vec<SegEntry>) -> SegmentTable {
+        let last = entries.iter().rposition(|entry| *entry != SegEntry::default());
+        entries.truncate(last.map_or(0, |last| last + 1));
+        let mut states = vec![SegmentState::Clean; sb.segments as usize];
+        for (state, _) in states.iter_mut().zip(&entries).filter(|(_, e)| !is_clean(e)) {
+            *state = SegmentState::Used;
+        }
         let info = infos_of(&entries, sb.segment_size, sb.geometry.frag_size);
-        let opened = entries.len() as u64;
+        let opened = u64::from(sb.segments);
         SegmentTable {
             info,
+            open_ahead: Vec::new(),
             now: opened * u64::from(sb.segment_size / sb.geometry.frag_size),
             opened,
             sb: sb.clone(),
-            states: entries.iter().map(states).collect(),
-            clean: (0..).zip(&entries).filter(|(_, e)| is_clean(e)).map(|(s, _)| s).collect(),
+            clean: (0..)
+                .zip(&states)
+                .filter(|(_, s)| **s == SegmentState::Clean)
+                .map(|(s, _)| s)
+                .collect(),
+            states,
             live_bytes: entries.iter().map(|e| u64::from(e.live_bytes)).sum(),
             held_bytes: held_in_all(sb, &entries),
             changed: BTreeSet::new(),
@@ -117,12 +143,17 @@ impl SegmentTable {
 
     /// The number of segments.
     pub fn count(&self) -> u32 {
-        self.entries.len() as u32
+        self.states.len() as u32
     }
 
     /// The entry of a segment.
     pub fn entry(&self, segment: u32) -> SegEntry {
-        self.entries[segment as usize]
+        self.entries.get(segment as usize).copied().unwrap_or_default()
+    }
+
+    /// The entries of the segments up to the last one that was ever in use.
+    pub(crate) fn entries(&self) -> &[SegEntry] {
+        &self.entries
     }
 
     /// What a segment may be used for.
@@ -211,15 +242,19 @@ impl SegmentTable {
     pub(crate) fn set_open(&mut self, segment: u32) {
         self.clean.remove(&segment);
         self.states[segment as usize] = SegmentState::Open;
-        self.info[segment as usize].state = Use::Open;
+        match self.info.get_mut(segment as usize) {
+            Some(info) => info.state = Use::Open,
+            None => self.open_ahead.push(segment),
+        }
     }
 
     /// Says that a stream has filled a segment.
     pub(crate) fn set_used(&mut self, segment: u32) {
         self.states[segment as usize] = SegmentState::Used;
-        let info = &mut self.info[segment as usize];
-        (info.state, info.sealed_at) = (Use::Sealed, self.now);
-        info.size_blocks = self.sb.segment_size / self.sb.geometry.frag_size;
+        let (now, size_blocks) = (self.now, self.segment_frags());
+        let info = self.tell_of(segment);
+        (info.state, info.sealed_at) = (Use::Sealed, now);
+        info.size_blocks = size_blocks;
         // What is left at its end comes back with cleaning, like what is dead.
         info.written_blocks = info.size_blocks;
         self.tell_live(segment);
@@ -229,47 +264,81 @@ impl SegmentTable {
     pub(super) fn begin(&mut self, segment: u32, class: u8) {
         self.opened += 1;
         // Of an earlier life: what comes now may be older.
-        self.entries[segment as usize].written = Time(0);
-        self.info[segment as usize] = SegmentInfo {
+        grown(&mut self.entries, segment).written = Time(0);
+        let (now, opened, size_blocks) = (self.now, self.opened, self.segment_frags());
+        let info = self.tell_of(segment);
+        *info = SegmentInfo {
             state: Use::Open,
             class,
-            size_blocks: self.sb.segment_size / self.sb.geometry.frag_size,
-            live_blocks: self.info[segment as usize].live_blocks,
-            opened_at: self.now,
-            sealed_at: self.now,
-            youngest_at: self.now,
-            serial: self.opened,
+            size_blocks,
+            live_blocks: info.live_blocks,
+            opened_at: now,
+            sealed_at: now,
+            youngest_at: now,
+            serial: opened,
             ..SegmentInfo::default()
         };
     }
 
     /// Says how far a stream has filled a segment.
     pub(super) fn set_filled(&mut self, segment: u32, bytes: u32) {
-        self.info[segment as usize].written_blocks = bytes / self.sb.geometry.frag_size;
+        let written = bytes / self.sb.geometry.frag_size;
+        self.tell_of(segment).written_blocks = written;
     }
 
     /// Says that a segment is being cleaned, or, if it still holds something, no longer.
     pub(super) fn set_cleaning(&mut self, segment: u32, cleaning: bool) {
-        let info = &mut self.info[segment as usize];
+        let info = self.tell_of(segment);
         if matches!(info.state, Use::Sealed | Use::Cleaning) {
             info.state = if cleaning { Use::Cleaning } else { Use::Sealed };
         }
     }
 
-    /// What policies are told of a segment.
+    /// Fragments of a segment.
+    fn segment_frags(&self) -> u32 {
+        self.sb.segment_size / self.sb.geometry.frag_size
+    }
+
+    /// What policies are told of the segments up to the last one that was ever in use.
     pub fn info(&self) -> &[SegmentInfo] {
         &self.info
+    }
+
+    /// What policies are told of a segment.
+    pub fn info_of(&self, segment: u32) -> SegmentInfo {
+        self.info.get(segment as usize).copied().unwrap_or_else(|| self.untold(segment))
+    }
+
+    /// What is to be told of a segment of which nothing has been kept.
+    fn untold(&self, segment: u32) -> SegmentInfo {
+        let is_open = self.open_ahead.contains(&segment);
+        let state = if is_open { Use::Open } else { Use::Free };
+        SegmentInfo { state, ..SegmentInfo::default() }
+    }
+
+    /// What is told of a segment, to be changed. From now on policies are told of all segments up to it.
+    pub(super) fn tell_of(&mut self, segment: u32) -> &mut SegmentInfo {
+        for next in self.info.len() as u32..=segment {
+            let info = self.untold(next);
+            self.info.push(info);
+        }
+        &mut self.info[segment as usize]
+    }
+
+    /// What policies are told of all segments.
+    pub fn all_info(&self) -> impl Iterator<Item = SegmentInfo> {
+        (0..self.count()).map(|segment| self.info_of(segment))
     }
 
     /// What is told of the segment with a byte of the device, to be changed.
     pub(super) fn info_at(&mut self, byte: u64) -> Option<&mut SegmentInfo> {
         let segment = self.sb.segment_of(byte)?;
-        self.info.get_mut(segment as usize)
+        (segment < self.count()).then(|| self.tell_of(segment))
     }
 
     /// When the youngest block of a segment was written.
     pub(super) fn written_at(&self, segment: u32) -> Option<Time> {
-        self.entries.get(segment as usize).map(|entry| entry.written)
+        (segment < self.count()).then(|| self.entry(segment).written)
     }
 
     /// The number of the segment with a byte of the device.
@@ -289,16 +358,16 @@ impl SegmentTable {
 
     /// Says that nothing in a segment is needed any more.
     pub(super) fn set_clean(&mut self, segment: u32) {
-        debug_assert!(is_clean(&self.entries[segment as usize]));
+        debug_assert!(is_clean(&self.entry(segment)));
         self.states[segment as usize] = SegmentState::Clean;
         self.clean.insert(segment);
-        self.info[segment as usize] = SegmentInfo::default();
+        *self.tell_of(segment) = SegmentInfo::default();
     }
 
     /// Used segments without a live byte that no snapshot needs.
     pub fn empty(&self) -> Vec<u32> {
         (0..self.count())
-            .filter(|&s| self.state(s) == SegmentState::Used && is_clean(&self.entries[s as usize]))
+            .filter(|&s| self.state(s) == SegmentState::Used && is_clean(&self.entry(s)))
             .collect()
     }
 
@@ -315,7 +384,7 @@ impl SegmentTable {
     }
 
     fn change_entry(&mut self, segment: u32, f: impl FnOnce(&mut SegEntry)) {
-        let entry = &mut self.entries[segment as usize];
+        let entry = grown(&mut self.entries, segment);
         self.held_bytes -= held(&self.sb, entry);
         f(entry);
         self.held_bytes += held(&self.sb, entry);
@@ -326,11 +395,12 @@ impl SegmentTable {
 
     /// Tells policies how much of a segment lives. A pinned one that is not being filled is as good as full.
     fn tell_live(&mut self, segment: u32) {
-        let entry = &self.entries[segment as usize];
-        let info = &mut self.info[segment as usize];
+        let entry = self.entry(segment);
+        let live = entry.live_bytes.div_ceil(self.sb.geometry.frag_size);
+        let info = self.tell_of(segment);
         info.live_blocks = match info.state {
             Use::Sealed | Use::Cleaning if entry.pins > 0 => info.size_blocks,
-            _ => entry.live_bytes.div_ceil(self.sb.geometry.frag_size),
+            _ => live,
         };
     }
 
@@ -361,12 +431,13 @@ impl SegmentTable {
 
     /// No block is forwarded any more.
     pub(super) fn clear_forwards(&mut self) {
-        (0..self.count()).for_each(|segment| self.unmark(segment));
+        (0..self.entries.len() as u32).for_each(|segment| self.unmark(segment));
     }
 
     /// What the summaries of a segment say of forwarded blocks counts no more.
     fn unmark(&mut self, segment: u32) {
-        if std::mem::take(&mut self.entries[segment as usize].forwards) {
+        let entry = self.entries.get_mut(segment as usize);
+        if entry.is_some_and(|entry| std::mem::take(&mut entry.forwards)) {
             let block = self.table_block(segment);
             self.changed.insert(block);
         }
@@ -386,9 +457,9 @@ impl SegmentTable {
     pub fn encode_block(&self, block: u64, raw: &mut [u8]) {
         let chunks = raw.chunks_exact_mut(crate::format::SEG_ENTRY_BYTES);
         let per_block = chunks.len();
-        let first = block as usize * per_block;
-        for (entry, chunk) in self.entries.iter().skip(first).zip(chunks) {
-            entry.encode(chunk);
+        let first = block as u32 * per_block as u32;
+        for (segment, chunk) in (first..self.count()).zip(chunks) {
+            self.entry(segment).encode(chunk);
         }
     }
 }
@@ -403,8 +474,7 @@ mod tests {
         let geometry = Geometry::modern(4096, 512);
         let sb =
             Superblock::plan([0; 16], Profile::Modern, geometry, 1 << 20, 32 << 20, 2).unwrap();
-        let n = sb.segments as usize;
-        SegmentTable::new(&sb, vec![SegEntry::default(); n])
+        SegmentTable::new(&sb, Vec::new())
     }
 
     #[test]
@@ -439,6 +509,30 @@ mod tests {
         assert_eq!((table.live_bytes(), table.entry(3).live_bytes), (4608, 4608));
         assert_eq!(table.entry(3).written, Time(5));
     }
+
+    #[test]
+    fn what_the_log_has_never_reached_takes_nothing() {
+        let mut table = table();
+        let last = table.count() - 1;
+        table.set_open(last);
+        assert_eq!((table.info().len(), table.entries().len()), (0, 0));
+        let opens = table.all_info().filter(|info| info.state == Use::Open).count();
+        assert_eq!((opens, table.info_of(last).state), (1, Use::Open));
+        // A segment in use shows those before it, and what was said of those behind it stays true.
+        let segment = table.take_clean(0).unwrap();
+        table.begin(segment, 0);
+        table.add_live(table.sb.segment_start(segment), 4096, Time(5));
+        let shown = segment as usize + 1;
+        assert_eq!((table.info().len(), table.entries().len()), (shown, shown));
+        table.begin(last, 1);
+        assert_eq!(table.info().len(), last as usize + 1);
+        assert_eq!(table.entry(segment).live_bytes, 4096);
+        let mut raw = [0xff; crate::format::SEG_ENTRY_BYTES];
+        let per_block = table.sb.geometry.block_size as usize / raw.len();
+        table.encode_block(u64::from(last) / per_block as u64, &mut raw);
+        assert_eq!(SegEntry::decode(&raw), table.entry(last / per_block as u32 * per_block as u32));
+    }
+
     #[test]
     fn a_pinned_segment_is_neither_clean_nor_a_victim() {
         let mut table = table();

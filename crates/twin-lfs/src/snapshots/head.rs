@@ -107,6 +107,8 @@ async fn prepare(volume: &VolumeOf<Lfs>, change: &HeadChange) -> Result<NewHead>
             .checked_add(1)
             .ok_or(FsError::Invalid("there are as many snapshots as can be counted"))?;
     }
+    // A table goes as far as there is something in it.
+    let target = target.into_iter().chain(std::iter::repeat(SegEntry::default()));
     for (entry, of_state) in entries.iter_mut().zip(target) {
         if of_state.live_bytes > 0 && keeps_old {
             let pins = entry.pins.checked_sub(1);

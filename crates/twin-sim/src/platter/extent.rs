@@ -7,6 +7,7 @@
 use twin_disk::{Block, Bytes, Stamp};
 
 use super::packed::{MOST, Packed};
+use super::versions::{Versions, kept};
 
 /// Stamps of consecutive blocks of one file, seen through a window.
 ///
@@ -103,16 +104,21 @@ pub(super) struct Extent {
 impl Extent {
     /// Calls `f` for the extents that the block makes at `start`: one, several if it has bytes that
     /// can be packed in parts, or none for zeros, which are not stored.
-    pub(super) fn of(start: u64, block: &Block, f: &mut impl FnMut(Extent)) {
+    pub(super) fn of(
+        start: u64,
+        block: &Block,
+        versions: &mut Versions,
+        f: &mut impl FnMut(Extent),
+    ) {
         let piece = match block {
             Block::Zero(_) => return,
-            Block::Bytes(bytes) => return Extent::of_bytes(start, bytes, f),
+            Block::Bytes(bytes) => return Extent::of_bytes(start, bytes, versions, f),
             Block::Stamp(stamp) => ExtentContent::Stamps(StampRun::of(*stamp)),
         };
         f(Extent { start, len: block.len() as u64, piece });
     }
 
-    fn of_bytes(start: u64, bytes: &Bytes, f: &mut impl FnMut(Extent)) {
+    fn of_bytes(start: u64, bytes: &Bytes, versions: &mut Versions, f: &mut impl FnMut(Extent)) {
         // Bytes that are not packed stay together and go on sharing their buffer.
         let (mut at, mut from) = (0, 0);
         let plain = |from: usize, to: usize, f: &mut dyn FnMut(Extent)| {
@@ -124,8 +130,9 @@ impl Extent {
         while at < bytes.len() {
             // Cut as blocks are, so that reading one unpacks one.
             let here = start + at as u64;
-            let end = (at + MOST - (here % MOST as u64) as usize).min(bytes.len());
-            if let Some(packed) = Packed::of(&bytes[at..end]) {
+            let most = if bytes.len() > MOST { MOST - (here % MOST as u64) as usize } else { MOST };
+            let end = (at + most).min(bytes.len());
+            if let Some(packed) = versions.packed(bytes, at, end) {
                 plain(from, at, f);
                 f(Extent {
                     start: here,
@@ -207,12 +214,6 @@ impl Extent {
     }
 }
 
-/// The bytes in the form in which they are kept: a small piece of a large buffer is copied, because
-/// it would keep the whole buffer in memory.
-fn kept(bytes: &Bytes) -> Bytes {
-    if bytes.buffer_len() > 2 * bytes.len() { Bytes::copy_of(bytes) } else { bytes.clone() }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -224,7 +225,7 @@ mod tests {
     fn run_of(blocks: &[Block]) -> Vec<Extent> {
         let (mut at, mut out) = (0, Vec::<Extent>::new());
         for block in blocks {
-            Extent::of(at, block, &mut |extent| {
+            Extent::of(at, block, &mut Versions::default(), &mut |extent| {
                 if !out.last_mut().is_some_and(|last| last.join(&extent)) {
                     out.push(extent);
                 }
@@ -292,7 +293,8 @@ mod tests {
         }
         let at = 1536;
         let mut extents = Vec::new();
-        Extent::of(at, &Block::Bytes(Bytes::copy_of(&bytes)), &mut |e| extents.push(e));
+        let block = Block::Bytes(Bytes::copy_of(&bytes));
+        Extent::of(at, &block, &mut Versions::default(), &mut |e| extents.push(e));
         let held: usize = extents.iter().map(Extent::heap_bytes).sum();
         assert!(held < bytes.len() / 5, "{held} bytes for {}", bytes.len());
         for extent in &extents[1..] {

@@ -1,14 +1,15 @@
 //! The content of a simulated device: sparse, without bytes for user data, with free snapshots.
 //!
 //! [`Platter`] maps byte ranges to [`Block`]s. Zeros cost nothing, a run of stamps costs one entry
-//! at any length, and real bytes are kept without their zeros where that saves memory. Cloning a
-//! platter makes a snapshot and costs nothing; the copies diverge as they are written. Reading
-//! returns exactly the stamps that were written, cut where later writes cut them, so that
-//! [`twin_disk::gather`] joins them again.
+//! at any length, and real bytes are kept without their zeros, or as their difference from an earlier
+//! version, where that saves memory. Cloning a platter makes a snapshot and costs nothing; the copies
+//! diverge as they are written. Reading returns exactly the stamps that were written, cut where later
+//! writes cut them, so that [`twin_disk::gather`] joins them again.
 
 mod extent;
 mod packed;
 mod tree;
+mod versions;
 
 use std::sync::Arc;
 
@@ -17,18 +18,20 @@ use twin_rt::EventDigest;
 
 use extent::Extent;
 use tree::Node;
+use versions::Versions;
 
 /// The content of a device. Cloning is a snapshot.
 #[derive(Clone, Debug)]
 pub struct Platter {
     size: u64,
     root: Arc<Node>,
+    versions: Versions,
 }
 
 impl Platter {
     /// A platter of `size` zero bytes.
     pub fn new(size: u64) -> Platter {
-        Platter { size, root: Node::empty() }
+        Platter { size, root: Node::empty(), versions: Versions::default() }
     }
 
     /// A platter with this content.
@@ -54,7 +57,7 @@ impl Platter {
         let mut new: Vec<Extent> = Vec::new();
         let mut pos = at;
         for block in blocks.iter().filter(|b| !b.is_empty()) {
-            Extent::of(pos, block, &mut |extent| {
+            Extent::of(pos, block, &mut self.versions, &mut |extent| {
                 if !new.last_mut().is_some_and(|last| last.join(&extent)) {
                     new.push(extent);
                 }

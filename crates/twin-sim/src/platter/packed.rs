@@ -3,7 +3,8 @@
 //! Inodes, maps and summaries are mostly zeros, in runs and inside numbers. The packed form has one
 //! bit for each eight-byte word, set if the word is not zero; then for each such word one byte,
 //! whose bits say which of its bytes are not zero, and these bytes. Content that would not become a
-//! quarter smaller is kept as it is.
+//! quarter smaller is kept as it is. What resembles earlier bytes is kept as its difference from them, packed
+//! in the same way: the words that are the same are zero.
 
 use std::sync::Arc;
 
@@ -20,6 +21,8 @@ pub(super) const MOST: usize = 4096;
 #[derive(Clone, Debug)]
 pub(super) struct Packed {
     packed: Arc<[u8]>,
+    /// What the packed bytes are the difference from, if not from zeros.
+    base: Option<Arc<Bytes>>,
     /// Number of bytes when unpacked.
     len: u32,
 }
@@ -27,38 +30,33 @@ pub(super) struct Packed {
 impl Packed {
     /// Packs at most [`MOST`] bytes; `None` if that does not save enough.
     pub(super) fn of(bytes: &[u8]) -> Option<Packed> {
-        debug_assert!(bytes.len() <= MOST, "{} bytes are too many to pack together", bytes.len());
-        // The words, a byte for each of them, and the map.
-        let mut out = [0u8; MOST + MOST / WORD + MOST / LINE];
-        let limit = bytes.len() - bytes.len() / 4;
-        let mut used = bytes.len().div_ceil(LINE);
-        for (line, bytes) in bytes.chunks(LINE).enumerate() {
-            let words = words_of(bytes);
-            // Most of metadata is zeros: eight words, one byte of the map, at a time.
-            if words.iter().fold(0, |all, word| all | word) == 0 {
-                continue;
-            }
-            for (i, &word) in words.iter().enumerate().filter(|(_, word)| **word != 0) {
-                out[line] |= 1 << i;
-                used = put_word(&mut out, used, word);
-            }
-            if used > limit {
-                return None;
-            }
-        }
-        Some(Packed { packed: out[..used].into(), len: bytes.len() as u32 })
+        let packed = pack(bytes.chunks(LINE).map(words_of), bytes.len(), bytes.len() / 4 * 3)?;
+        Some(Packed { packed, base: None, len: bytes.len() as u32 })
+    }
+
+    /// Packs the difference from bytes of the same length; `None` if it takes more than an eighth.
+    pub(super) fn difference(bytes: &[u8], base: &Arc<Bytes>) -> Option<Packed> {
+        let lines = bytes.chunks(LINE).zip(base.chunks(LINE)).map(|(bytes, base)| {
+            let (words, base) = (words_of(bytes), words_of(base));
+            std::array::from_fn(|i| words[i] ^ base[i])
+        });
+        let packed = pack(lines, bytes.len(), bytes.len() / 8)?;
+        Some(Packed { packed, base: Some(Arc::clone(base)), len: bytes.len() as u32 })
     }
 
     /// All bytes that were packed.
     pub(super) fn unpack(&self) -> Bytes {
         let len = self.len as usize;
-        let mut buf = Buf::zeroed(len);
+        let mut buf = match &self.base {
+            Some(base) => Buf::copy_of(base),
+            None => Buf::zeroed(len),
+        };
         let (map, mut rest) = self.packed.split_at(len.div_ceil(LINE));
         for (bytes, &words) in buf.chunks_mut(LINE).zip(map).filter(|(_, words)| **words != 0) {
             for (i, bytes) in bytes.chunks_mut(WORD).enumerate() {
                 if words & 1 << i != 0 {
                     let (word, behind) = take_word(rest);
-                    bytes.copy_from_slice(&word.to_le_bytes()[..bytes.len()]);
+                    bytes.iter_mut().zip(word.to_le_bytes()).for_each(|(byte, new)| *byte ^= new);
                     rest = behind;
                 }
             }
@@ -66,10 +64,36 @@ impl Packed {
         buf.freeze()
     }
 
-    /// Bytes of memory that it takes.
+    /// Bytes of memory that it takes, without what it is the difference from, which others share.
     pub(super) fn heap_bytes(&self) -> usize {
         self.packed.len() + 2 * size_of::<usize>()
     }
+}
+
+/// Packs lines of `len` bytes together; `None` if they take more than `limit`.
+fn pack(
+    lines: impl Iterator<Item = [u64; LINE / WORD]>,
+    len: usize,
+    limit: usize,
+) -> Option<Arc<[u8]>> {
+    debug_assert!(len <= MOST, "{len} bytes are too many to pack together");
+    // The words, a byte for each of them, and the map.
+    let mut out = [0u8; MOST + MOST / WORD + MOST / LINE];
+    let mut used = len.div_ceil(LINE);
+    for (line, words) in lines.enumerate() {
+        // Most of metadata is zeros: eight words, one byte of the map, at a time.
+        if words.iter().fold(0, |all, word| all | word) == 0 {
+            continue;
+        }
+        for (i, &word) in words.iter().enumerate().filter(|(_, word)| **word != 0) {
+            out[line] |= 1 << i;
+            used = put_word(&mut out, used, word);
+        }
+        if used > limit {
+            return None;
+        }
+    }
+    Some(out[..used].into())
 }
 
 /// Puts a word that is not zero at a place. Returns the place behind it; what follows there may be
