@@ -430,6 +430,9 @@ mod tests {
 /// Why a layout refuses what concerns snapshots.
 pub const NO_SNAPSHOTS: &str = "this layout keeps no snapshots: only a log does";
 
+/// The parts of a volume that has a kept state.
+pub type OpenedState = (Rc<Core>, Rc<dyn Layout>);
+
 /// A layout that keeps states.
 pub trait SnapshotView {
     /// All states.
@@ -457,7 +460,7 @@ pub trait SnapshotView {
         core: &'a Rc<Core>,
         name: &'a str,
         cache_bytes: u64,
-    ) -> BoxFuture<'a, Result<(Rc<Core>, Rc<dyn Layout>)>>;
+    ) -> BoxFuture<'a, Result<OpenedState>>;
 
     /// Deletes states. The space that only they used is free when it returns.
     ///

@@ -83,8 +83,8 @@ pub use kind::{
 };
 pub use layout::{
     Answer, Change, Cleaned, Cleaning, Dirty, Figures, HintedRun, InodeEvent, Layout, LogView,
-    NO_SNAPSHOTS, Need, Picked, PlacementHints, SnapshotView, SyncScope, UpdateOrder, Views,
-    Written, write_cost,
+    NO_SNAPSHOTS, Need, OpenedState, Picked, PlacementHints, SnapshotView, SyncScope, UpdateOrder,
+    Views, Written, write_cost,
 };
 pub use log_status::{LogStatus, SegmentPhase, SegmentStatus};
 pub use nvram::Nvram;

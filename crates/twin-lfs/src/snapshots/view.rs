@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use twin_fs::SnapshotView;
 use twin_fs::snapshots::{Keep, State, StateKind, States};
-use twin_fs::{Core, Cpu, FsError, Layout, Result, Settings};
+use twin_fs::{Core, Cpu, FsError, OpenedState, Result, Settings};
 use twin_rt::BoxFuture;
 
 use crate::format::{Checkpoint, RecordKind, SnapshotRecord};
@@ -33,12 +33,7 @@ impl SnapshotRecord {
 
 impl Lfs {
     /// The parts of a volume that has a kept state. See [`SnapshotView::open`].
-    async fn view(
-        &self,
-        core: &Rc<Core>,
-        name: &str,
-        cache_bytes: u64,
-    ) -> Result<(Rc<Core>, Rc<dyn Layout>)> {
+    async fn view(&self, core: &Rc<Core>, name: &str, cache_bytes: u64) -> Result<OpenedState> {
         let record = self.snapshots.record(name)?;
         let settings = Settings { read_only: true, cache_bytes, ..core.settings.clone() };
         let device = Rc::clone(&self.snapshots.device);
@@ -106,7 +101,7 @@ impl SnapshotView for Lfs {
         core: &'a Rc<Core>,
         name: &'a str,
         cache_bytes: u64,
-    ) -> BoxFuture<'a, Result<(Rc<Core>, Rc<dyn Layout>)>> {
+    ) -> BoxFuture<'a, Result<OpenedState>> {
         Box::pin(self.view(core, name, cache_bytes))
     }
 
