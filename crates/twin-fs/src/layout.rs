@@ -410,23 +410,6 @@ pub struct Cleaned {
     pub clean_after: u32,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::write_cost;
-
-    #[test]
-    fn more_metadata_for_the_same_data_costs_more() {
-        let with_metadata = |bytes: u64| write_cost(1000 + bytes, 0, 1000).unwrap();
-        assert_eq!(with_metadata(0), 1.0);
-        assert!(with_metadata(500) > with_metadata(100));
-    }
-
-    #[test]
-    fn without_new_data_there_is_no_write_cost() {
-        assert_eq!(write_cost(5000, 1000, 0), None);
-    }
-}
-
 /// Why a layout refuses what concerns snapshots.
 pub const NO_SNAPSHOTS: &str = "this layout keeps no snapshots: only a log does";
 
@@ -467,4 +450,21 @@ pub trait SnapshotView {
     /// # Errors
     /// `NotFound` if there is no such state, `Busy` if it is the head or is being read; then none is deleted.
     fn delete<'a>(&'a self, core: &'a Rc<Core>, names: &'a [String]) -> BoxFuture<'a, Result<()>>;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::write_cost;
+
+    #[test]
+    fn more_metadata_for_the_same_data_costs_more() {
+        let with_metadata = |bytes: u64| write_cost(1000 + bytes, 0, 1000).unwrap();
+        assert_eq!(with_metadata(0), 1.0);
+        assert!(with_metadata(500) > with_metadata(100));
+    }
+
+    #[test]
+    fn without_new_data_there_is_no_write_cost() {
+        assert_eq!(write_cost(5000, 1000, 0), None);
+    }
 }
