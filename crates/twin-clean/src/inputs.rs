@@ -93,7 +93,7 @@ pub struct LogView<'a> {
     pub live_blocks: u64,
     /// Blocks of a segment.
     pub segment_blocks: u32,
-    /// All segments, indexed by number.
+    /// The segments up to the last one that was ever in use, indexed by number. Those behind it are clean.
     pub segments: &'a [SegmentInfo],
     /// For each class the segment that is open, or [`NO_SEGMENT`].
     pub open: &'a [u32],
