@@ -451,7 +451,7 @@ pub(super) const PATCHES: &[(&str, &str, &str)] = &[
             }"##,
     ),
     (
-        "crates/twin-lfs/src/build.rs",
+        "crates/twin-lfs/src/gather.rs",
         r##"let freed = self.numbers.take_freed();"##,
         r##"let mut freed = self.numbers.take_freed();
         if bug("lfs-freed-untold") {
