@@ -96,7 +96,12 @@ impl Superblock {
                 "the device is too small: it needs at least 16 segments; make it larger, or segments smaller",
             ));
         }
-        let segments = segments.min(u64::from(u32::MAX - 1)) as u32;
+        if segments > u64::from(Superblock::MOST_SEGMENTS) {
+            return Err(FsError::Invalid(
+                "the device has more than 67,108,864 segments, whose table would not fit into memory; make segments larger",
+            ));
+        }
+        let segments = segments as u32;
         let narrow = !geometry.is_modern();
         if narrow && size / u64::from(geometry.frag_size) >= u64::from(u32::MAX) {
             return Err(FsError::Invalid(
@@ -123,6 +128,10 @@ impl Superblock {
     pub const MINFREE_UNSAID: u32 = 5;
     /// What can be kept free at most.
     pub const MINFREE_MAX: u32 = 50;
+
+    /// The most segments that a volume can have: 64 TiB with segments of 1 MiB. The set of clean ones is in memory
+    /// while a volume is open, so a program that is told an impossible size would run out of it.
+    pub const MOST_SEGMENTS: u32 = 1 << 26;
 
     /// The fewest segments that a volume can have.
     pub const MIN_SEGMENTS: u32 = 16;
@@ -314,5 +323,22 @@ mod tests {
     fn a_small_device_is_refused() {
         let geometry = Geometry::modern(4096, 512);
         assert!(Superblock::plan([0; 16], Profile::Modern, geometry, 1 << 20, 8 << 20, 2).is_err());
+    }
+
+    #[test]
+    fn a_size_that_no_memory_has_tables_for_is_refused_with_the_remedy() {
+        let plan = |segment, size| {
+            Superblock::plan(
+                [0; 16],
+                Profile::Modern,
+                Geometry::modern(4096, 512),
+                segment,
+                size,
+                2,
+            )
+        };
+        let why = plan(1 << 20, 1 << 63).unwrap_err().to_string();
+        assert!(why.contains("make segments larger"), "{why}");
+        assert!(plan(1 << 20, 1 << 45).is_ok() && plan(1 << 30, 1 << 55).is_ok());
     }
 }
