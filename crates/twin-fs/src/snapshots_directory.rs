@@ -155,21 +155,27 @@ impl SnapshotsDirectory {
         let mut out = Vec::new();
         for (name, ino, next) in names.into_iter().filter(|&(.., next)| next > cookie) {
             let cost = entry_cost(name.len(), false);
-            if cost > left {
-                break;
+            match cost <= left {
+                true => left -= cost,
+                false if out.is_empty() => {
+                    return Err(FsError::Invalid("no room for one directory entry"));
+                }
+                false => break,
             }
-            left -= cost;
             out.push(DirEntry { name: name.into(), ino, kind: mode::DIRECTORY, next, entry: None });
         }
         Ok(Reply::Dir(out))
     }
 
     async fn run_in_state(&self, id: u64, ino: Ino, request: Request) -> Result<Reply> {
-        if matches!(request.op, Op::Forget { .. } | Op::Release { .. }) {
-            // Nothing is held by references and opens; see the module.
-            return Ok(Reply::Done);
-        }
-        let state = self.state(id).await?;
+        let state = match request.op {
+            // They only take something out of the counts of a state that is open.
+            Op::Forget { .. } | Op::Release { .. } => match self.is_open(id) {
+                Some(state) => state,
+                None => return Ok(Reply::Done),
+            },
+            _ => self.state(id).await?,
+        };
         let mut request = request;
         for ino in request.op.inos_mut().into_iter().flatten() {
             *ino = apart(*ino).1;

@@ -113,6 +113,8 @@ fn the_directory_is_found_and_not_listed_and_lists_the_states() {
         }
     }
     assert_eq!(all, [".", "..", "b", "a", "c"]);
+    let too_little = Op::ReadDir { dir, cookie: 0, max_bytes: 31, plus: false };
+    assert!(matches!(world.try_op(too_little), Err(FsError::Invalid(_))));
     let again = list(&mut world, dir, 0, 4096);
     assert_eq!(names(&again), [".", "..", "a", "c"]);
 }

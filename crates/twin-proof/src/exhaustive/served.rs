@@ -11,15 +11,14 @@ use std::rc::Rc;
 
 use twin_disk::Bytes;
 use twin_fs::{Data, FileSystem, FsError, Op, ROOT_INO, Reply, Request, Result};
+use twin_lab::remote;
 use twin_nfs::client::{Carrier, Client, ClientSettings, Deliver, Handles};
-use twin_nfs::{Handle, Keys, Limits, Peer, Served, Server};
+use twin_nfs::{Keys, Limits, Peer, Served, Server};
 use twin_rt::{FixedMap, Rt, SECS};
 
 use crate::Subject;
 use crate::drive::Notes;
 
-/// The key of the handles.
-const KEY: [u8; 16] = *b"nfs: exhaustive.";
 /// The client writes data of this age, so that the words which let time pass find it written.
 const WRITE_BEHIND_NS: u64 = 3 * SECS;
 
@@ -67,21 +66,16 @@ impl<L: Subject> Remote<L> {
     /// If the volume's root cannot be read.
     pub(super) async fn start(notes: &Rc<Notes<L>>, early: bool) -> Result<Remote<L>> {
         let rt = notes.volume().core().rt.clone();
-        let keys = Keys::of(KEY);
-        let export = twin_lab::remote::export(early);
+        let keys = Keys::of(remote::KEY);
+        let export = remote::export(early);
         let lookup = Op::Lookup { dir: ROOT_INO, name: (*b".").into() };
         let Reply::Entry(root) = notes.volume().execute(Request::root(1, lookup)).await? else {
             return Err(FsError::inconsistent("the root is no inode"));
         };
-        let root = keys.seal(&Handle {
-            volume: keys.volume,
-            export: export.id(),
-            ino: root.attr.ino,
-            generation: root.generation,
-        });
+        let root = remote::handle(&keys, &export, &root);
         let fs = Rc::new(Noted(Rc::clone(notes)));
         let served = Served::new(fs, keys, Limits::default(), || 0);
-        let server = Rc::new(Server::new(KEY, vec![served], vec![export]));
+        let server = Rc::new(Server::new(remote::KEY, vec![served], vec![export]));
         let wire = Box::new(Wire { rt: rt.clone(), server });
         let settings =
             ClientSettings { write_behind_ns: WRITE_BEHIND_NS, ..ClientSettings::default() };
