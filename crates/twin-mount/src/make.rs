@@ -7,9 +7,12 @@
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use rustix::fs::{FlockOperation, flock};
-use twin_disk::{Block, BlockDevice, Class, DeviceInfo, Io, IoKind, Origin, Pending};
+use twin_disk::{
+    Block, BlockDevice, Class, DeviceInfo, Io, IoError, IoErrorKind, IoKind, Origin, Pending,
+};
 use twin_fs::{Identity, LayoutConfig};
 use twin_host::{
     Bar, Count, FileDevice, Host, HostOptions, ImageOptions, Interrupts, Progress, create_image,
@@ -65,18 +68,19 @@ pub fn make(
     let me = (rustix::process::geteuid(), rustix::process::getegid());
     let identity = Identity { uuid: random_bytes()?, root: (me.0.as_raw(), me.1.as_raw(), 0o755) };
     with_image(request, interrupts, |is_new| {
-        let (host, device) = device(request, is_new, progress, say)?;
+        let (host, device) = device(request, is_new, interrupts, progress, say)?;
         let making = request.config.mkfs(host.rt(), device, identity);
         let made = host.rt().block_on(making).map_err(|e| e.to_string())?;
         say(&format!("{}: {}", request.image.display(), made.map_err(|e| e.to_string())?))
     })
 }
 
-/// The first bytes of a device, as a device.
+/// The first bytes of a device, as a device. After an interrupt it takes nothing more.
 struct Front {
     inner: FileDevice,
     size: u64,
     bar: Bar,
+    interrupts: Interrupts,
 }
 
 impl BlockDevice for Front {
@@ -84,6 +88,10 @@ impl BlockDevice for Front {
         DeviceInfo { size: self.size, ..self.inner.info() }
     }
     fn submit(&self, io: Io) -> Pending {
+        if let Err(why) = self.interrupts.check() {
+            let kind = IoErrorKind::Other(why);
+            return Pending::ready(Err(IoError { op: io.kind, at: io.at, len: io.len, kind }));
+        }
         if io.kind == IoKind::Write {
             self.bar.add(io.len);
         }
@@ -126,25 +134,40 @@ fn with_image(
     let image = request.image.display();
     let before = before(request)?;
     let size = || request.size.ok_or(NotMade::NoSize);
-    let path = request.image.clone();
+    // Locked while the image is made and written: a write under way makes a file that was cut long again.
+    let making = Arc::new(Mutex::new(()));
+    let (path, made_by_now) = (request.image.clone(), Arc::clone(&making));
     let _undoing = (before != Before::Something).then(|| {
-        interrupts.undo(move || match before {
-            Before::Nothing => drop(std::fs::remove_file(&path)),
-            _ => drop(resize(&path, 0)),
+        interrupts.undo(move || {
+            let _made = made_by_now.lock().unwrap_or_else(PoisonError::into_inner);
+            take_back(&path, before);
         })
     });
-    match before {
-        Before::Nothing => create_image(&request.image, size()?).map_err(|e| e.to_string())?,
-        Before::Empty => resize(&request.image, size()?).map_err(|e| format!("{image}: {e}"))?,
-        Before::Something => {}
-    }
-    let made = make(before != Before::Something).and_then(|()| interrupts.check());
-    match (&made, before) {
-        (Err(_), Before::Nothing) => drop(std::fs::remove_file(&request.image)),
-        (Err(_), Before::Empty) => drop(resize(&request.image, 0)),
-        _ => {}
+    let made = {
+        let _making = making.lock().unwrap_or_else(PoisonError::into_inner);
+        interrupts.check()?;
+        match before {
+            Before::Nothing => create_image(&request.image, size()?).map_err(|e| e.to_string())?,
+            Before::Empty => {
+                resize(&request.image, size()?).map_err(|e| format!("{image}: {e}"))?
+            }
+            Before::Something => {}
+        }
+        make(before != Before::Something).and_then(|()| interrupts.check())
+    };
+    if made.is_err() {
+        take_back(&request.image, before);
     }
     Ok(made?)
+}
+
+/// Makes the image what it was, if it was nothing or empty.
+fn take_back(image: &Path, before: Before) {
+    match before {
+        Before::Nothing => drop(std::fs::remove_file(image)),
+        Before::Empty => drop(resize(image, 0)),
+        Before::Something => {}
+    }
 }
 
 fn before(request: &MakeRequest) -> Result<Before, String> {
@@ -203,6 +226,7 @@ fn loop_device_of(file: &std::fs::Metadata) -> Option<String> {
 fn device(
     request: &MakeRequest,
     is_new: bool,
+    interrupts: &Interrupts,
     progress: &dyn Progress,
     say: Say<'_>,
 ) -> Result<(Host, Rc<dyn BlockDevice>), String> {
@@ -229,7 +253,8 @@ fn device(
         let (rest, image) = (bytes_for_people(whole - size), request.image.display());
         say(&format!("{image}: the last {rest} stay as they are"))?;
     }
-    let device: Rc<dyn BlockDevice> = Rc::new(Front { inner, size, bar });
+    let device: Rc<dyn BlockDevice> =
+        Rc::new(Front { inner, size, bar, interrupts: interrupts.clone() });
     if request.force && !is_new {
         erase_marks(request, &host, &*device)?;
     }
@@ -258,4 +283,58 @@ fn erase_marks(request: &MakeRequest, host: &Host, device: &dyn BlockDevice) -> 
 /// locked, so nobody else changes it.
 fn check_blank(request: &MakeRequest, is_new: bool) -> Result<(), String> {
     if is_new || request.force { Ok(()) } else { must_be_blank(&request.image) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{Sender, channel};
+    use twin_host::Counter;
+
+    /// Tells of each write.
+    struct Told(Mutex<Sender<()>>);
+
+    impl Counter for Told {
+        fn add(&self, _: u64) {
+            let _ = self.0.lock().unwrap().send(());
+        }
+        fn set_done(&self, _: u64) {}
+        fn set(&self, _: u64, _: u64) {}
+        fn finish(&self) {}
+    }
+
+    struct Telling(Sender<()>);
+
+    impl Progress for Telling {
+        fn begin(&self, _: &'static str, _: Count) -> Bar {
+            Bar::new(Told(Mutex::new(self.0.clone())))
+        }
+    }
+
+    /// The file was cut while its groups were still being written, and the next write made it long again.
+    #[test]
+    fn an_empty_file_is_empty_after_an_interrupt_in_the_midst_of_the_writes() {
+        let image = std::env::temp_dir().join(format!("twinfs-make-{}", std::process::id()));
+        std::fs::write(&image, "").unwrap();
+        let request = MakeRequest {
+            image: image.clone(),
+            size: Some(1 << 40),
+            force: false,
+            config: twin_lab::layouts::layout("ffs").unwrap().config(),
+        };
+        let interrupts = Interrupts::default();
+        let (sender, writes) = channel();
+        let interrupting = interrupts.clone();
+        let made = std::thread::scope(|scope| {
+            scope.spawn(move || {
+                writes.recv().unwrap();
+                interrupting.interrupt();
+            });
+            make(&request, &interrupts, &Telling(sender), &|_| Ok(()))
+        });
+        let left = std::fs::metadata(&image).unwrap().len();
+        std::fs::remove_file(&image).unwrap();
+        assert!(matches!(made, Err(NotMade::Why(why)) if why.contains("interrupted")));
+        assert_eq!(left, 0);
+    }
 }

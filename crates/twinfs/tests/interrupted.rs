@@ -33,16 +33,28 @@ fn twinfs(state: &PathBuf) -> Command {
     command
 }
 
-/// The answer of a command that is interrupted between its first part and its last. Machines and builds differ
-/// in speed: some waits are tried.
+/// The answer of a command that is interrupted between its first part and its last. How long that takes depends on
+/// the machine, the build and what else runs: an interrupt that came too early is tried later, one that came too
+/// late earlier.
 fn cut_between(run: impl Fn(Duration) -> Output, all: usize) -> Value {
-    let waits = [20, 30, 45, 60, 80, 110, 150, 250, 500, 1000, 2000, 4000, 8000];
-    let waits = waits.map(Duration::from_millis);
-    let cut = waits.into_iter().map(run).find(|cut| {
-        let some = cut.status.code() == Some(130) && !cut.stdout.is_empty();
-        some && (1..all).contains(&answer(cut)["rows"].as_array().unwrap().len())
-    });
-    answer(&cut.expect("an interrupt between the first run and the last"))
+    let mut wait = Duration::from_millis(50);
+    for _ in 0..60 {
+        let cut = run(wait);
+        let ended = match cut.status.code() {
+            // The signal came before anything listened.
+            None => 0,
+            Some(0) => all,
+            Some(130) if cut.stdout.is_empty() => 0,
+            Some(130) => answer(&cut)["rows"].as_array().unwrap().len(),
+            code => panic!("{code:?}: {}", String::from_utf8_lossy(&cut.stderr)),
+        };
+        match ended {
+            0 => wait = wait * 3 / 2,
+            ended if ended < all => return answer(&cut),
+            _ => wait = wait * 4 / 5,
+        }
+    }
+    panic!("no interrupt between the first run and the last, at last after {wait:?}")
 }
 
 fn answer(out: &Output) -> Value {
@@ -83,17 +95,17 @@ fn an_interrupted_frontier_prints_what_it_has_and_resumed_prints_what_it_would_h
     assert_eq!(left, 0, "what was kept is forgotten");
 }
 
-/// Each gives up to six parts; what an interrupt leaves out would otherwise be lost with what is there.
+/// Many parts of about a hundredth of the whole, so that most interrupts come between two of them.
 #[test]
 fn an_interrupted_comparison_and_study_of_caches_print_what_has_ended() {
     let trace = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("interrupted.csv");
     let line = |n: u64| format!("{n},R,{},4096,{n}\n", (n * n * 7919 % 50_021) << 12);
     std::fs::write(&trace, (0..300_000).map(line).collect::<String>()).unwrap();
-    let names: Vec<String> = (1..=6).map(|n| format!("lfs:size=64M,cache={n}M")).collect();
+    let names: Vec<String> = (1..=60).map(|n| format!("lfs:size=64M,cache={n}M")).collect();
     let mut compare = vec!["compare", "-w", "zipf:writes=3000,file-bytes=8M"];
     compare.extend(names.iter().map(String::as_str));
     let cache = ["cache", trace.to_str().unwrap(), "--policies", "lru,clock,sieve,arc,2q,lirs"];
-    for (command, all) in [(&compare[..], 6), (&cache[..], 66)] {
+    for (command, all) in [(&compare[..], 60), (&cache[..], 66)] {
         let run = |wait| {
             let mut twinfs = Command::new(env!("CARGO_BIN_EXE_twinfs"));
             twinfs.args(command).args(["--format", "json"]).stdin(Stdio::null());
