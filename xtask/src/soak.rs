@@ -56,6 +56,7 @@ pub(crate) const KINDS: &[(&str, &str, &str, &str)] = &[
         "nfs_front",
         "clients that pause, vanish and never read before the NFS server's front, 1,000 runs a seed",
     ),
+    ("bucket", "twin-proof", "bucket", "writers of one volume in a bucket, 1,000 runs a seed"),
     ("traces", "twin-proof", "traces", "damaged traces and flight logs, replayed"),
 ];
 

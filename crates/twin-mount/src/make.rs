@@ -291,10 +291,10 @@ mod tests {
     use std::sync::mpsc::{Sender, channel};
     use twin_host::Counter;
 
-    /// Tells of each write.
-    struct Told(Mutex<Sender<()>>);
+    /// Reports each write.
+    struct Watched(Mutex<Sender<()>>);
 
-    impl Counter for Told {
+    impl Counter for Watched {
         fn add(&self, _: u64) {
             let _ = self.0.lock().unwrap().send(());
         }
@@ -303,11 +303,11 @@ mod tests {
         fn finish(&self) {}
     }
 
-    struct Telling(Sender<()>);
+    struct Watching(Sender<()>);
 
-    impl Progress for Telling {
+    impl Progress for Watching {
         fn begin(&self, _: &'static str, _: Count) -> Bar {
-            Bar::new(Told(Mutex::new(self.0.clone())))
+            Bar::new(Watched(Mutex::new(self.0.clone())))
         }
     }
 
@@ -330,7 +330,7 @@ mod tests {
                 writes.recv().unwrap();
                 interrupting.interrupt();
             });
-            make(&request, &interrupts, &Telling(sender), &|_| Ok(()))
+            make(&request, &interrupts, &Watching(sender), &|_| Ok(()))
         });
         let left = std::fs::metadata(&image).unwrap().len();
         std::fs::remove_file(&image).unwrap();

@@ -28,6 +28,7 @@
 
 mod below;
 mod birth;
+pub mod bucket;
 mod campaign;
 mod contents;
 mod crash;

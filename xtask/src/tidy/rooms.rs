@@ -41,6 +41,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "twin-clean",
             "twin-fs",
             "twin-cache",
+            "twin-bucket",
             "twin-disk",
             "twin-settings",
             "twin-rt",

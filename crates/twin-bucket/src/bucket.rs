@@ -1,0 +1,144 @@
+//! The device as its users have it.
+//!
+//! Contract: that of every [`BlockDevice`]. A flush is acknowledged when all that was written is in the store. A
+//! device that its writer does not close stays in that writer's name.
+
+use std::rc::Rc;
+
+use twin_disk::{
+    Block, BlockDevice, DeviceInfo, Io, IoError, IoErrorKind, IoKind, Pending, pending,
+};
+
+use crate::Shape;
+use crate::device::Inner;
+use crate::extents::Extents;
+use crate::head::{self, Head};
+use crate::pack::PackId;
+use crate::requests::Requests;
+use crate::settings::Settings;
+use crate::store::{StoreError, Version};
+
+/// A volume in a bucket, as a block device. Clones are the same.
+#[derive(Clone)]
+pub struct Bucket(pub(crate) Rc<Inner>);
+
+impl Bucket {
+    pub(crate) fn new(
+        requests: Requests,
+        settings: &Settings,
+        head: Head,
+        version: Version,
+        extents: Extents,
+    ) -> Bucket {
+        Bucket(Rc::new(Inner::new(requests, settings, head, version, extents, false)))
+    }
+
+    pub(crate) fn read_only(
+        requests: Requests,
+        settings: &Settings,
+        head: Head,
+        version: Version,
+        extents: Extents,
+    ) -> Bucket {
+        Bucket(Rc::new(Inner::new(requests, settings, head, version, extents, true)))
+    }
+
+    /// The writer's number among the writers of this volume.
+    pub fn epoch(&self) -> u64 {
+        self.0.epoch
+    }
+
+    /// Why no request is served any more, if that is so.
+    pub fn failed(&self) -> Option<String> {
+        self.0.failed.borrow().clone()
+    }
+}
+
+impl Bucket {
+    /// Flushes, and ends the writer: the next one needs no permission, and reads the map alone. Nothing can be
+    /// written afterwards.
+    ///
+    /// # Errors
+    /// If the store fails, or another writer has taken over.
+    pub async fn close(&self) -> Result<(), String> {
+        self.0.check()?;
+        flush(&self.0).await?;
+        let _heads = self.0.heads.write().await;
+        self.0.write_head(true).await?;
+        self.0.fail("the volume is closed".into());
+        Ok(())
+    }
+
+    /// The names of the objects that the volume needs, as far as this writer knows, but for seals.
+    pub fn needed(&self) -> Vec<String> {
+        let packs = self.0.state.borrow().extents.live_ids();
+        let map = self.0.head.borrow().0.map.clone();
+        packs.into_iter().map(PackId::name).chain([map, head::NAME.into()]).collect()
+    }
+
+    /// The map of the head before this writer's is needed no more.
+    pub(crate) fn forget_map(&self, name: String) {
+        self.0.state.borrow_mut().old_maps.push(name);
+    }
+
+    /// Deletes what writers before this one have left in the bucket, which is done in the background when a volume is
+    /// opened that was not closed. (A request that the store executes twice can leave something at any time.)
+    ///
+    /// # Errors
+    /// If the store fails. What is left costs room only.
+    pub async fn collect_garbage(&self) -> Result<(), StoreError> {
+        self.0.collect_garbage().await
+    }
+}
+
+impl BlockDevice for Bucket {
+    fn info(&self) -> DeviceInfo {
+        let Shape { size, sector, pack_bytes } = self.0.shape;
+        DeviceInfo { size, sector, max_io: pack_bytes, name: self.0.requests.store.name() }
+    }
+
+    fn submit(&self, io: Io) -> Pending {
+        if let Err(error) = self.info().check(&io) {
+            return Pending::ready(Err(error));
+        }
+        let (done, answer) = pending();
+        let inner = Rc::clone(&self.0);
+        inner.in_flight.set(inner.in_flight.get() + 1);
+        self.0.rt.run_or_spawn("bucket request", async move {
+            let (op, at, len) = (io.kind, io.at, io.len);
+            let result = serve(&inner, io).await;
+            inner.in_flight.set(inner.in_flight.get() - 1);
+            done.done(result.map_err(|why| IoError { op, at, len, kind: IoErrorKind::Other(why) }));
+        });
+        answer
+    }
+
+    fn in_flight(&self) -> usize {
+        self.0.in_flight.get()
+    }
+}
+
+async fn serve(inner: &Rc<Inner>, io: Io) -> Result<Vec<Block>, String> {
+    if io.kind == IoKind::Read {
+        return inner.read(io.at, io.len).await;
+    }
+    if inner.is_read_only {
+        return Err("the volume is open to be read only".into());
+    }
+    inner.check()?;
+    match io.kind {
+        IoKind::Flush => flush(inner).await?,
+        IoKind::Discard => inner.put_zeros(io.at, io.len),
+        _ => inner.write(io.at, io.len, io.blocks).await?,
+    }
+    Ok(Vec::new())
+}
+
+/// Waits until all that was written is in the store.
+async fn flush(inner: &Rc<Inner>) -> Result<(), String> {
+    inner.send_draft();
+    let to = inner.state.borrow().next;
+    inner.stored(to).await?;
+    inner.head_if_due();
+    Ok(())
+}
