@@ -62,6 +62,9 @@ impl Bucket {
     /// If the store fails, or another writer has taken over.
     pub async fn close(&self) -> Result<(), String> {
         self.0.check()?;
+        if self.0.is_read_only {
+            return Ok(());
+        }
         flush(&self.0).await?;
         let _heads = self.0.heads.write().await;
         self.0.write_head(true).await?;

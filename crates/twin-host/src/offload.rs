@@ -59,6 +59,55 @@ impl<T> Source for Waiting<T> {
     }
 }
 
+/// The end of a [`promise`] that another thread keeps.
+pub struct Promised<T> {
+    shared: Arc<Shared<T>>,
+    is_kept: bool,
+}
+
+impl<T> Promised<T> {
+    /// Hands the result over.
+    pub fn keep(mut self, value: T) {
+        self.hand_over(Ok(value));
+    }
+
+    fn hand_over(&mut self, outcome: Outcome<T>) {
+        self.is_kept = true;
+        *self.shared.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(outcome);
+        let _ = rustix::io::write(&*self.shared.bell, &1u64.to_ne_bytes());
+    }
+}
+
+impl<T> Drop for Promised<T> {
+    fn drop(&mut self) {
+        if !self.is_kept {
+            self.hand_over(Err(WorkPanicked("it gave its promise up".into())));
+        }
+    }
+}
+
+/// A result that another thread will have: what that thread is given, and what the host awaits. A thread that drops
+/// its end instead of keeping the promise has panicked.
+///
+/// # Errors
+/// If the host refuses a descriptor.
+pub fn promise<T: Send + 'static>(
+    host: &Host,
+) -> io::Result<(Promised<T>, impl Future<Output = Result<T, WorkPanicked>> + use<T>)> {
+    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+    let shared = Arc::new(Shared { value: Mutex::new(None), bell: Arc::new(bell) });
+    let (sender, receiver) = oneshot();
+    let sender = Cell::new(Some(sender));
+    let watched = Rc::new(rustix::io::dup(&shared.bell)?);
+    let watch = host.watch(watched, Rc::new(Waiting { shared: Arc::clone(&shared), sender }))?;
+    let result = async move {
+        let value = receiver.await;
+        drop(watch);
+        value
+    };
+    Ok((Promised { shared, is_kept: false }, result))
+}
+
 /// Runs `work` on a thread of its own; await the result, which is an error if the work panics. For calls that may take long or that this
 /// same process may have to serve, for example unmounting. The work runs even if the result is not
 /// awaited.
@@ -73,25 +122,16 @@ where
     T: Send + 'static,
     W: FnOnce() -> T + Send + 'static,
 {
-    let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
-    let shared = Arc::new(Shared { value: Mutex::new(None), bell: Arc::new(bell) });
-    let (sender, receiver) = oneshot();
-    let sender = Cell::new(Some(sender));
-    let watched = Rc::new(rustix::io::dup(&shared.bell)?);
-    let watch = host.watch(watched, Rc::new(Waiting { shared: Arc::clone(&shared), sender }))?;
+    let (mut promised, result) = promise(host)?;
     std::thread::Builder::new().name("offload".into()).spawn(move || {
         // Nothing that the work has touched is used after a panic but what it shares with others, and
         // they take locks that were poisoned as they are.
-        let value = catch_unwind(AssertUnwindSafe(work));
-        let value = value.map_err(|payload| WorkPanicked::of(&*payload));
-        *shared.value.lock().unwrap_or_else(PoisonError::into_inner) = Some(value);
-        let _ = rustix::io::write(&*shared.bell, &1u64.to_ne_bytes());
+        match catch_unwind(AssertUnwindSafe(work)) {
+            Ok(value) => promised.keep(value),
+            Err(payload) => promised.hand_over(Err(WorkPanicked::of(&*payload))),
+        }
     })?;
-    Ok(async move {
-        let value = receiver.await;
-        drop(watch);
-        value
-    })
+    Ok(result)
 }
 
 #[cfg(test)]
@@ -110,6 +150,14 @@ mod tests {
             let answer = offload(&host, work).unwrap();
             assert_eq!(host.rt().block_on(answer).unwrap(), Ok(42));
         }
+    }
+
+    #[test]
+    fn a_promise_that_is_given_up_is_an_error() {
+        let host = Host::start(HostOptions::default()).unwrap();
+        let (promised, result) = promise::<u32>(&host).unwrap();
+        std::thread::spawn(move || drop(promised));
+        host.rt().block_on(result).unwrap().unwrap_err();
     }
 
     /// Such work never rang, so whoever awaited it waited for ever.

@@ -23,16 +23,30 @@ pub enum Relation {
     Apart,
 }
 
+/// The text of an image's name that is no path: `s3://bucket/volume`.
+pub fn is_remote(path: &Path) -> Option<&str> {
+    let text = path.to_str()?;
+    let (scheme, _) = text.split_once("://")?;
+    let is_scheme = !scheme.is_empty() && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric());
+    is_scheme.then_some(text)
+}
+
 /// A path that still means the same in the root directory, where background processes work.
 ///
 /// # Errors
 /// If the current directory is gone.
 pub fn absolute(path: &Path) -> Result<PathBuf, String> {
+    if is_remote(path).is_some() {
+        return Ok(path.into());
+    }
     std::path::absolute(path).map_err(|e| format!("{}: {e}", path.display()))
 }
 
 /// The position of `path`, which need not exist yet, relative to the directory `dir`.
 pub fn relation(path: &Path, dir: &Path) -> Relation {
+    if is_remote(path).is_some() || is_remote(dir).is_some() {
+        return if path == dir { Relation::Same } else { Relation::Apart };
+    }
     let (path, dir) = (real(path), real(dir));
     if path == dir {
         return Relation::Same;

@@ -220,6 +220,9 @@ impl Lfs {
         self.write_checkpoint(core, &checkpoint).await?;
         // A read that began earlier may still be in a segment that is about to be reused.
         core.reads.drain().await;
+        if self.settings.discard {
+            self.discard(core, &empty).await;
+        }
         if !self.settings.planted().is(PlantedFault::ReuseEarly) {
             self.set_clean(&empty);
         }
@@ -227,6 +230,16 @@ impl Lfs {
             [("number", checkpoint.number), ("segments_emptied", empty.len() as u64)]
         });
         Ok(())
+    }
+
+    /// Discards segments before they may be filled anew: a discard under way could take what is written then.
+    async fn discard(&self, core: &Core, segments: &[u32]) {
+        let bytes = u64::from(self.sb.segment_size);
+        let discards = segments
+            .iter()
+            .map(|&segment| core.device.submit(Io::discard(self.sb.segment_start(segment), bytes)));
+        // A device that cannot discard keeps the bytes, which nobody reads.
+        drop(join_all(discards.collect::<Vec<_>>()).await);
     }
 
     fn set_clean(&self, empty: &[u32]) {

@@ -187,6 +187,12 @@ const OPENING: &[Key<LfsConfig>] = &[
         Unit::YesNo,
         |c| (&mut c.lfs.copies).into(),
     ),
+    Key::new(
+        "discard",
+        "segments that become clean are discarded; a bucket then deletes them, and an image file takes          less room",
+        Unit::YesNo,
+        |c| (&mut c.lfs.discard).into(),
+    ),
 ];
 
 impl DeclaredConfig for LfsConfig {

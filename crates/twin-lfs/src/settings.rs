@@ -41,6 +41,9 @@ pub struct LfsSettings {
     /// The processor copies each block once more, into the request that writes it, as 4.4BSD does
     /// (sys/ufs/lfs/lfs_segment.c, lfs_writeseg), and the cleaner what it reads (lfs_cleanerd/library.c).
     pub copies: bool,
+    /// Segments that become clean are discarded: a store of objects then deletes them, an image file gives its
+    /// room back, and a flash device need not move them.
+    pub discard: bool,
     /// The planted fault, in builds that can have one.
     #[cfg(feature = "planted-faults")]
     pub planted: PlantedFault,
@@ -107,6 +110,7 @@ impl Default for LfsSettings {
             lazy_fsync: false,
             gathering: Gathering::default(),
             copies: false,
+            discard: false,
             #[cfg(feature = "planted-faults")]
             planted: PlantedFault::None,
         }

@@ -7,6 +7,7 @@ use twin_lab::layouts::LAYOUTS;
 
 use crate::content::{self, Content};
 use crate::input::taken_by;
+use crate::media;
 
 /// The layout of the volume in an image or device. An image that cannot be read is left to the
 /// code that opens it, whose error says more.
@@ -14,6 +15,9 @@ use crate::input::taken_by;
 /// # Errors
 /// Says what is there if it is no volume of ours.
 pub fn layout_of(image: &Path) -> Result<&'static dyn LayoutKind, String> {
+    if media::of(image)?.is_some() {
+        return Ok(media::layout());
+    }
     let name = image.display();
     if image.is_dir() {
         return Err(format!("{name} is a directory: name the image file or block device"));

@@ -21,6 +21,7 @@ pub mod image_volume;
 pub mod input;
 pub mod kept_volumes;
 pub mod make;
+pub mod media;
 pub mod mount;
 pub mod nfs;
 pub mod observers;

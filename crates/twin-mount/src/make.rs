@@ -18,12 +18,16 @@ use twin_host::{
     Bar, Count, FileDevice, Host, HostOptions, ImageOptions, Interrupts, Progress, create_image,
     random_bytes,
 };
-use twin_settings::value::bytes_for_people;
+use twin_settings::value::{bytes, bytes_for_people};
 
 use crate::content::{self, must_be_blank};
+use crate::media::{self, Media, Medium};
 
 /// The largest sector of an image file, in bytes.
 const SECTOR: u64 = 4096;
+
+/// Bytes of a segment on a medium, unless others are asked for: one request writes all of it.
+const SEGMENT_ON_MEDIUM: u64 = 8 << 20;
 
 /// What is made where.
 pub struct MakeRequest {
@@ -67,12 +71,43 @@ pub fn make(
 ) -> Result<(), NotMade> {
     let me = (rustix::process::geteuid(), rustix::process::getegid());
     let identity = Identity { uuid: random_bytes()?, root: (me.0.as_raw(), me.1.as_raw(), 0o755) };
+    if let Some((media, name)) = media::of(&request.image)? {
+        return make_on_medium(media, name, request, identity, say);
+    }
     with_image(request, interrupts, |is_new| {
         let (host, device) = device(request, is_new, interrupts, progress, say)?;
         let making = request.config.mkfs(host.rt(), device, identity);
         let made = host.rt().block_on(making).map_err(|e| e.to_string())?;
         say(&format!("{}: {}", request.image.display(), made.map_err(|e| e.to_string())?))
     })
+}
+
+/// Makes a volume where there is none, on a medium of its own.
+fn make_on_medium(
+    media: &dyn Media,
+    name: &str,
+    request: &MakeRequest,
+    identity: Identity,
+    say: Say<'_>,
+) -> Result<(), NotMade> {
+    if request.force {
+        return Err(format!("{name}: --force is for images on this machine; a bucket's objects are deleted by its own tools").into());
+    }
+    let size = request.size.ok_or(NotMade::NoSize)?;
+    let mut config = request.config.clone();
+    let segment = config.keys().into_iter().find(|key| key.name == "segment");
+    let segment =
+        segment.ok_or_else(|| format!("{name}: only a log fits into a bucket: --layout lfs"))?;
+    // A number if it was asked for.
+    let segment = bytes(&segment.value).unwrap_or(SEGMENT_ON_MEDIUM);
+    config.set("segment", &segment.to_string()).map_err(|e| e.to_string())?;
+    let segment = u32::try_from(segment).map_err(|_| format!("segments of {segment} bytes"))?;
+    let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
+    let Medium { device, close } = media.make(&host, name, size, segment)?;
+    let making = config.mkfs(host.rt(), device, identity);
+    let made = host.rt().block_on(making).map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
+    host.rt().block_on(close()).map_err(|e| e.to_string())??;
+    Ok(say(&format!("{name}: {made}"))?)
 }
 
 /// The first bytes of a device, as a device. After an interrupt it takes nothing more.

@@ -27,6 +27,7 @@ use twin_rt::Categories;
 
 use crate::answers::{Answers, Recording};
 use crate::image::layout_of;
+use crate::media::Close;
 use crate::nfs::{Beside, NfsBeside, Running};
 use crate::observers::ObservedFile;
 use crate::opening::{Listener, OpenOptions, Opened, Refused, open_volume, set_for_open};
@@ -51,6 +52,8 @@ pub struct MountRequest {
     pub dev: Option<bool>,
     /// Whether programs may be executed; `None`: they may.
     pub exec: Option<bool>,
+    /// Whether a bucket's writer is replaced that did not close the volume and may live.
+    pub take_over: bool,
     /// How memory is divided.
     pub budget: Budget,
     /// The replacement policy of the cache.
@@ -129,7 +132,7 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
             return Err(why);
         }
     };
-    let Opened { volume, recovery, flight, freezable, observers, host: _ } = opened;
+    let Opened { volume, recovery, flight, freezable, observers, close, host: _ } = opened;
     if let (Some(flight), Some(path)) = (&flight, &request.flight) {
         flight.on_end(end_of_recording(words, "the flight log", path.clone()));
     }
@@ -154,7 +157,7 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
         let text = format!("`twinfs fork` and `twinfs stat` cannot ask this mount: {error}");
         words.say(Grade::Warning, &text);
     });
-    let also = Also { trace, recording: slot, nfs };
+    let also = Also { trace, recording: slot, nfs, close };
     let (host, its) = (place.host.clone(), volume.clone());
     let serve = || serve_opened(request, ready, place, its, flight, also);
     let served = match status {
@@ -244,6 +247,8 @@ struct Also {
     recording: Rc<OnceCell<Recording>>,
     /// The server of NFS.
     nfs: Option<Running>,
+    /// What is done once the volume is closed.
+    close: Option<Close>,
 }
 
 /// Serves an open volume until it is unmounted, then closes it.
@@ -255,7 +260,7 @@ fn serve_opened(
     flight: Option<Rc<FlightRecorder<File>>>,
     also: Also,
 ) -> Result<(), String> {
-    let Also { trace, recording: slot, nfs } = also;
+    let Also { trace, recording: slot, nfs, close: close_medium } = also;
     let mut options = bounded_options(request, &volume, flight.as_ref())?;
     let closing = volume.clone();
     let words = Rc::clone(&place.words);
@@ -276,7 +281,10 @@ fn serve_opened(
             Some(nfs) => nfs.end().await,
             None => Ok(()),
         };
-        let closed = closing.close().await;
+        let mut closed = closing.close().await.map_err(|e| e.to_string());
+        if let (Ok(()), Some(close)) = (&closed, close_medium) {
+            closed = close().await;
+        }
         let finished = match &flight {
             Some(flight) => flight.finish(closing.core().rt.digest()).map(|_| ()),
             None => Ok(()),
@@ -432,7 +440,9 @@ fn open(
         let host = host_options(request)?;
         let (of_layout, flight) = (of_layout.clone(), request.flight.clone());
         let log = log.clone();
-        let options = OpenOptions { layout, of_layout, image, host, settings, flight, log };
+        let take_over = request.take_over;
+        let options =
+            OpenOptions { layout, of_layout, image, take_over, host, settings, flight, log };
         open_volume(&request.image, options)
     })?;
     if let Some(name) = &request.snapshot {

@@ -13,6 +13,7 @@ use twin_lab::FlightSettings;
 use twin_rt::{Categories, LogEvent};
 use twin_settings::{SettingsError, grammar};
 
+use crate::media::{self, Close, How, Media, Medium};
 use crate::observers::Observers;
 
 /// Who is told of events.
@@ -32,6 +33,8 @@ pub struct Opened {
     pub freezable: Option<Freezable>,
     /// Those who may observe it; not a flight either.
     pub observers: Option<Rc<Observers>>,
+    /// What is to be done once the volume is closed, if it is on a medium of its own.
+    pub close: Option<Close>,
 }
 
 /// How to open a volume.
@@ -42,6 +45,8 @@ pub struct OpenOptions {
     pub of_layout: Box<dyn LayoutConfig>,
     /// How the image is opened.
     pub image: ImageOptions,
+    /// Whether a medium's writer is replaced that may still live.
+    pub take_over: bool,
     /// How the host runs.
     pub host: HostOptions,
     /// The settings of the volume.
@@ -59,6 +64,7 @@ impl OpenOptions {
             layout,
             of_layout: layout.config(),
             image: ImageOptions::default(),
+            take_over: false,
             host: HostOptions::default(),
             settings: Settings::default(),
             flight: None,
@@ -104,8 +110,12 @@ pub fn device(
 
 /// Starts the host and opens the volume in an image.
 pub fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused> {
-    let OpenOptions { layout, of_layout, image: image_options, host, settings, flight, log } =
-        options;
+    if let Some((media, name)) = media::of(image)? {
+        return open_on_medium(media, name, options);
+    }
+    let OpenOptions {
+        layout, of_layout, image: image_options, host, settings, flight, log, ..
+    } = options;
     // Looked at on a host of its own: a flight begins when the volume is opened.
     let (info, image_options) = probe(image, layout, &image_options)?;
     let flight = match &flight {
@@ -138,7 +148,29 @@ pub fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused
     let twin_fs::Opened { volume, recovery } =
         open_device(&host, image, device, &*of_layout, settings)?;
     let observers = flight.is_none().then(|| Observers::of(&host, &volume, requests));
-    Ok(Opened { host, volume, recovery, flight, freezable, observers })
+    Ok(Opened { host, volume, recovery, flight, freezable, observers, close: None })
+}
+
+/// The same of a volume that is no image.
+fn open_on_medium(media: &dyn Media, name: &str, options: OpenOptions) -> Result<Opened, Refused> {
+    let OpenOptions { mut of_layout, image, take_over, host, settings, flight, log, .. } = options;
+    // What is dead is paid for until then.
+    of_layout.set_for_open("discard", "yes").map_err(|e| e.to_string())?;
+    if flight.is_some() {
+        return Err(format!("{name}: a flight log is for images on this machine").into());
+    }
+    let host = Host::start(host).map_err(|e| e.to_string())?;
+    if let Some((categories, listener)) = log {
+        host.rt().log_to(categories, listener);
+    }
+    let how = How { read_only: image.read_only, take_over };
+    let Medium { device, close } = media.open(&host, name, how)?;
+    let freezable = Freezable::new(host.rt(), device);
+    let device = Rc::new(freezable.clone());
+    let opened = open_device(&host, Path::new(name), device, &*of_layout, settings)?;
+    let twin_fs::Opened { volume, recovery } = opened;
+    let (freezable, close) = (Some(freezable), Some(close));
+    Ok(Opened { host, volume, recovery, flight: None, freezable, observers: None, close })
 }
 
 /// Opens the volume in an image on a host that has others too. Flights are not for these.
@@ -147,6 +179,7 @@ pub fn open_beside(
     image: &Path,
     options: OpenOptions,
 ) -> Result<twin_fs::Opened, Refused> {
+    media::must_be_here(image, "this")?;
     let OpenOptions { layout, of_layout, image: image_options, settings, .. } = options;
     let (_, image_options) = probe(image, layout, &image_options)?;
     let device = FileDevice::open(host, image, &image_options).map_err(|e| e.to_string())?;

@@ -370,6 +370,7 @@ impl Scenario {
             lazy_fsync: false,
             gathering: Default::default(),
             copies: false,
+            discard: self.seed % 5 == 3,
             eager_indirect: self.eager,
             checkpoint_segments: self.checkpoint,
             checkpoint_age_ns: 2_000 * MILLIS,

@@ -24,6 +24,7 @@ use twin_trace::Source;
 
 /// Carries out the command line of this process.
 pub fn main() -> ExitCode {
+    cmd::programs::for_media();
     twin_host::load_policies();
     let mut arguments = std::env::args_os();
     match arguments.next() {

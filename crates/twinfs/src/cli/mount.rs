@@ -60,6 +60,10 @@ pub(crate) struct Mount {
     /// user_allow_other in /etc/fuse.conf.
     #[arg(long)]
     pub(crate) allow_other: bool,
+    /// Take over a volume in a bucket that its last writer did not close and that may still have it mounted elsewhere.
+    /// What that one writes from then on is lost, and it is told so at its next sync.
+    #[arg(help_heading = "Device", long, conflicts_with = "read_only")]
+    pub(crate) take_over: bool,
     /// How long to poll for the next request before sleeping. Higher values shorten latencies and use more
     /// processor time; 0 to 1000 are sensible.
     #[arg(help_heading = "Device", long, value_name = "MICROSECONDS", default_value_t = 200)]

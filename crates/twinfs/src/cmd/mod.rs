@@ -28,7 +28,7 @@ mod new_policy;
 mod on;
 mod peers;
 mod presets;
-mod programs;
+pub(crate) mod programs;
 mod reading;
 mod record;
 mod replay;

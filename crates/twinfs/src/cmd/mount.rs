@@ -57,6 +57,7 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
         suid: trusts[0],
         dev: trusts[1],
         exec: last(&args.options, MountChoice::is_exec),
+        take_over: args.take_over,
         budget,
         replacement: args.replacement,
         write_through: args.write_through,

@@ -37,6 +37,25 @@ pub(super) fn take_over(command: &str, package: &str) -> Outcome {
     Err(format!("{}: {error}", program.display()).into())
 }
 
+/// Becomes the program that knows volumes in buckets, if a word of the command line names one and this program does
+/// not know them. Returns if there is no such word or no such program: then the command says what is missing.
+pub(crate) fn for_media() {
+    let mut words = std::env::args_os();
+    let name = words.next();
+    let words: Vec<OsString> = words.collect();
+    if !words.iter().any(|word| twin_mount::media::of(Path::new(word)).is_err()) {
+        return;
+    }
+    let own = std::env::current_exe().ok();
+    let beside = own.as_deref().and_then(Path::parent);
+    if let Some(program) = find("twinfs-bucket", beside, std::env::var_os("PATH").as_deref()) {
+        // As mount(8) calls it, it is a helper of that there too.
+        let name = name.unwrap_or_else(|| "twinfs".into());
+        let error = Command::new(&program).arg0(name).args(&words).exec();
+        twin_host::note!("twinfs: {}: {error}", program.display());
+    }
+}
+
 /// The program of this name: beside this one, or in the directories of `path`.
 fn find(name: &str, beside: Option<&Path>, path: Option<&OsStr>) -> Option<PathBuf> {
     let of_path = path.map(std::env::split_paths).into_iter().flatten();

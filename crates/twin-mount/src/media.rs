@@ -1,0 +1,94 @@
+//! Volumes that are neither files nor block devices of this machine, by the scheme of their name: `s3://bucket/volume`.
+//!
+//! Contract: a program that knows a medium registers it before anything else happens; whatever takes an image then
+//! takes such a name. A medium has room for logs alone, which never write into the middle of what they have filled.
+
+use std::path::Path;
+use std::rc::Rc;
+use std::sync::{Mutex, PoisonError};
+
+use twin_disk::BlockDevice;
+use twin_fs::LayoutKind;
+use twin_host::{Host, is_remote};
+use twin_lab::layouts::LAYOUTS;
+use twin_rt::BoxFuture;
+
+/// How a volume on a medium is opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct How {
+    /// To be read alone, as it is now, beside whoever writes it.
+    pub read_only: bool,
+    /// Even if its writer did not close it and may live.
+    pub take_over: bool,
+}
+
+/// An open volume on a medium, as a device.
+pub struct Medium {
+    /// The device.
+    pub device: Rc<dyn BlockDevice>,
+    /// What is to be done once the volume on it is closed.
+    pub close: Close,
+}
+
+/// Ends the use of a medium.
+pub type Close = Rc<dyn Fn() -> BoxFuture<'static, Result<(), String>>>;
+
+/// A kind of medium.
+pub trait Media: Sync {
+    /// What its names begin with, before `://`.
+    fn scheme(&self) -> &'static str;
+
+    /// Makes room for a volume of `size` bytes in segments of `segment` bytes where there is none.
+    ///
+    /// # Errors
+    /// If there is one, or the medium fails.
+    fn make(&self, host: &Host, name: &str, size: u64, segment: u32) -> Result<Medium, String>;
+
+    /// Opens a volume.
+    ///
+    /// # Errors
+    /// If there is none, it is in use, or the medium fails.
+    fn open(&self, host: &Host, name: &str, how: How) -> Result<Medium, String>;
+}
+
+/// The media that this program knows.
+static MEDIA: Mutex<Vec<&'static dyn Media>> = Mutex::new(Vec::new());
+
+/// Makes a kind of medium known.
+pub fn register(media: &'static dyn Media) {
+    MEDIA.lock().unwrap_or_else(PoisonError::into_inner).push(media);
+}
+
+/// The medium that an image's name leads to, with the name as text; `None` if it is a path.
+///
+/// # Errors
+/// If this program does not know it.
+pub fn of(image: &Path) -> Result<Option<(&'static dyn Media, &str)>, String> {
+    let Some(name) = is_remote(image) else { return Ok(None) };
+    let scheme = name.split_once("://").map_or("", |(scheme, _)| scheme);
+    let known = MEDIA.lock().unwrap_or_else(PoisonError::into_inner);
+    let media = known.iter().find(|media| media.scheme() == scheme);
+    match media {
+        Some(&media) => Ok(Some((media, name))),
+        None => Err(format!(
+            "{name}: this program knows no {scheme}://. Volumes in buckets (s3://BUCKET/NAME) are opened by twinfs-bucket, \
+             which `cargo xtask bucket` builds"
+        )),
+    }
+}
+
+/// The layout of every volume on a medium.
+pub fn layout() -> &'static dyn LayoutKind {
+    LAYOUTS.iter().copied().find(|kind| kind.is_log()).unwrap_or(LAYOUTS[0])
+}
+
+/// Refuses a path as a name of a medium, for commands that work on images of this machine alone.
+///
+/// # Errors
+/// If it is one.
+pub fn must_be_here(image: &Path, what: &str) -> Result<(), String> {
+    match is_remote(image) {
+        Some(name) => Err(format!("{name}: {what} is for images on this machine")),
+        None => Ok(()),
+    }
+}
