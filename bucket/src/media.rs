@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use twin_bucket::{Bucket, Identity, Settings, Shape, create, look, open};
 use twin_host::{Host, random_bytes};
-use twin_mount::media::{How, Media, Medium};
+use twin_mount::media::{How, Media, Medium, SEGMENT_BYTES};
 
 use crate::owner;
 use crate::store;
@@ -33,10 +33,10 @@ impl Media for S3 {
         "s3"
     }
 
-    fn make(&self, host: &Host, name: &str, size: u64, segment: u32) -> Result<Medium, String> {
+    fn make(&self, host: &Host, name: &str, size: u64) -> Result<Medium, String> {
         let store = Rc::new(store::S3::connect(host, name)?);
         let size = size / u64::from(SECTOR) * u64::from(SECTOR);
-        let shape = Shape { size, sector: SECTOR, pack_bytes: segment.max(1 << 16) };
+        let shape = Shape { size, sector: SECTOR, pack_bytes: SEGMENT_BYTES };
         let (settings, volume) = (settings()?, Identity(random_bytes()?));
         let made = host.rt().block_on(create(host.rt(), store, volume, shape, &settings));
         Ok(medium(made.map_err(|e| e.to_string())?.map_err(|e| format!("{name}: {e}"))?))

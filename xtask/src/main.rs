@@ -1,14 +1,16 @@
-//! The development tools of the project: `cargo xtask tidy`, `rooms`, `test`, `e2e`, `wheel`, `book`, `profile`, `nightly`.
+//! The development tools of the project: `cargo xtask tidy`, `rooms`, `test`, `e2e`, `bucket`, `wheel`, `book`, `profile`, `nightly`.
 //!
 //! They use no crate of the project, so that they build in seconds and can check a tree that does
 //! not build.
 
 mod book;
+mod bucket;
 mod bugs;
 mod cargo;
 mod clock;
 mod e2e;
 mod nightly;
+mod object_server;
 mod package;
 mod processes;
 mod profile;
@@ -37,6 +39,7 @@ usage: cargo xtask COMMAND
   test [OPTIONS]            all that a change must pass: tidy, format, lints, docs, tests, end to end
   e2e [OPTIONS] [NAME...]   run the mounted program under real work; all scenarios or those named
   e2e --list                list the scenarios
+  bucket                    build the program for volumes in buckets: target/bucket/release/twinfs-bucket
   wheel                     build the package for Python: target/wheels/*.whl
   book                      build the book on one page: target/book/twinfs.html
   package [--static]        build the package for Debian, or programs that need no library: target/package
@@ -51,6 +54,7 @@ options of test and e2e:
   --seed N        seed of random choices (default 1)
   --keep          keep images and logs
   --program PATH  test this twinfs, do not build it
+  --bucket S3     make volumes in this bucket (s3://BUCKET; the program must be that of `bucket`)
   --loop          make volumes on loop devices instead of image files (as root)
   --mkfs WORDS    make volumes with these options, for example --layout ffs
 
@@ -64,6 +68,7 @@ enum Task {
     Test(e2e::Options),
     EndToEnd(e2e::Options),
     List,
+    Bucket,
     Wheel,
     Book,
     Package { without_libraries: bool },
@@ -118,6 +123,10 @@ fn perform(task: Task) -> Result<Option<Totals>, String> {
         }
         Task::Test(options) => Ok(Some(suite::run(&root, &options))),
         Task::EndToEnd(options) => e2e::run(&root, &options).map(Some),
+        Task::Bucket => {
+            println!("{}", bucket::build(&root)?.display());
+            Ok(None)
+        }
         Task::Wheel => {
             println!("{}", python::wheel(&root)?.display());
             Ok(None)
@@ -153,6 +162,7 @@ fn parse(words: &[String]) -> Result<Task, String> {
         ("tidy", []) => Ok(Task::Tidy { write: false }),
         ("tidy", [write]) if write == "--write" => Ok(Task::Tidy { write: true }),
         ("rooms", []) => Ok(Task::Rooms),
+        ("bucket", []) => Ok(Task::Bucket),
         ("wheel", []) => Ok(Task::Wheel),
         ("book", []) => Ok(Task::Book),
         ("package", []) => Ok(Task::Package { without_libraries: false }),

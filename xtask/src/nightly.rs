@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::clock::Stopwatch;
 use crate::totals::Totals;
-use crate::{book, bugs, e2e, python, recipes, referee, soak, suite};
+use crate::{book, bucket, bugs, e2e, python, recipes, referee, soak, suite};
 
 /// One part of the night.
 pub(crate) struct Part {
@@ -76,6 +76,11 @@ pub(crate) const PARTS: &[Part] = &[
         name: "python",
         about: "the wheel for Python, installed into a fresh environment, with its tests, types and stubs",
         run: |root, words| no_more(words).and_then(|()| python::night(root)),
+    },
+    Part {
+        name: "bucket",
+        about: "volumes in a bucket of a server on this machine: kills, two writers, fsx, pjdfstest",
+        run: |root, words| no_more(words).and_then(|()| bucket::night(root)),
     },
     Part {
         name: "recipes",

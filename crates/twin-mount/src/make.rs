@@ -18,16 +18,13 @@ use twin_host::{
     Bar, Count, FileDevice, Host, HostOptions, ImageOptions, Interrupts, Progress, create_image,
     random_bytes,
 };
-use twin_settings::value::{bytes, bytes_for_people};
+use twin_settings::value::bytes_for_people;
 
 use crate::content::{self, must_be_blank};
 use crate::media::{self, Media, Medium};
 
 /// The largest sector of an image file, in bytes.
 const SECTOR: u64 = 4096;
-
-/// Bytes of a segment on a medium, unless others are asked for: one request writes all of it.
-const SEGMENT_ON_MEDIUM: u64 = 8 << 20;
 
 /// What is made where.
 pub struct MakeRequest {
@@ -94,17 +91,9 @@ fn make_on_medium(
         return Err(format!("{name}: --force is for images on this machine; a bucket's objects are deleted by its own tools").into());
     }
     let size = request.size.ok_or(NotMade::NoSize)?;
-    let mut config = request.config.clone();
-    let segment = config.keys().into_iter().find(|key| key.name == "segment");
-    let segment =
-        segment.ok_or_else(|| format!("{name}: only a log fits into a bucket: --layout lfs"))?;
-    // A number if it was asked for.
-    let segment = bytes(&segment.value).unwrap_or(SEGMENT_ON_MEDIUM);
-    config.set("segment", &segment.to_string()).map_err(|e| e.to_string())?;
-    let segment = u32::try_from(segment).map_err(|_| format!("segments of {segment} bytes"))?;
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
-    let Medium { device, close } = media.make(&host, name, size, segment)?;
-    let making = config.mkfs(host.rt(), device, identity);
+    let Medium { device, close } = media.make(&host, name, size)?;
+    let making = request.config.mkfs(host.rt(), device, identity);
     let made = host.rt().block_on(making).map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
     host.rt().block_on(close()).map_err(|e| e.to_string())??;
     Ok(say(&format!("{name}: {made}"))?)

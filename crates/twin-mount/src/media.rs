@@ -13,6 +13,9 @@ use twin_host::{Host, is_remote};
 use twin_lab::layouts::LAYOUTS;
 use twin_rt::BoxFuture;
 
+/// Bytes of a segment on a medium, unless others are asked for: one request writes all of it.
+pub const SEGMENT_BYTES: u32 = 8 << 20;
+
 /// How a volume on a medium is opened.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct How {
@@ -38,11 +41,11 @@ pub trait Media: Sync {
     /// What its names begin with, before `://`.
     fn scheme(&self) -> &'static str;
 
-    /// Makes room for a volume of `size` bytes in segments of `segment` bytes where there is none.
+    /// Makes room for a volume of `size` bytes where there is none.
     ///
     /// # Errors
     /// If there is one, or the medium fails.
-    fn make(&self, host: &Host, name: &str, size: u64, segment: u32) -> Result<Medium, String>;
+    fn make(&self, host: &Host, name: &str, size: u64) -> Result<Medium, String>;
 
     /// Opens a volume.
     ///

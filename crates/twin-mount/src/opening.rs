@@ -108,6 +108,25 @@ pub fn device(
     }
 }
 
+/// A volume's device, to be looked at or repaired, wherever it is; and what is to be done with it in the end.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn device_anywhere(
+    host: &Host,
+    image: &Path,
+    layout: &'static dyn LayoutKind,
+    options: &ImageOptions,
+) -> Result<(Rc<dyn BlockDevice>, Option<Close>), String> {
+    if let Some((media, name)) = media::of(image)? {
+        let how = How { read_only: options.read_only, take_over: false };
+        let Medium { device, close } = media.open(host, name, how)?;
+        return Ok((device, Some(close)));
+    }
+    let (device, _) = device(host, image, layout, options)?;
+    Ok((Rc::new(device), None))
+}
+
 /// Starts the host and opens the volume in an image.
 pub fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused> {
     if let Some((media, name)) = media::of(image)? {

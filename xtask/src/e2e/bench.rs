@@ -6,7 +6,7 @@
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -30,6 +30,10 @@ pub(crate) struct Bench {
     pub(crate) full: bool,
     /// Whether volumes are made on loop devices instead of image files.
     pub(crate) on_loop: bool,
+    /// The bucket in which volumes are made instead.
+    pub(crate) bucket: Option<String>,
+    /// Volumes that were made there, so that each has a name of its own.
+    pub(super) in_bucket: AtomicU32,
     pub(crate) seed: u64,
     /// The locks shared by the scenarios of a run.
     pub(super) turns: Arc<Turns>,
@@ -49,6 +53,8 @@ impl Bench {
             root: root.into(),
             full: options.full,
             on_loop: options.on_loop,
+            bucket: options.bucket.clone(),
+            in_bucket: AtomicU32::new(0),
             seed: options.seed,
             turns: Arc::default(),
             groups: Mutex::default(),

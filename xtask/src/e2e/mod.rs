@@ -70,6 +70,8 @@ pub(crate) struct Options {
     pub(crate) full: bool,
     /// Make volumes on loop devices instead of image files (root only).
     pub(crate) on_loop: bool,
+    /// Make volumes in this bucket instead of image files, `s3://BUCKET`.
+    pub(crate) bucket: Option<String>,
     /// Keep images and logs.
     pub(crate) keep: bool,
     pub(crate) seed: u64,
@@ -88,6 +90,7 @@ pub(crate) fn parse(words: &[String], full: bool) -> Result<Options, String> {
         match word {
             "--keep" => options.keep = true,
             "--loop" => options.on_loop = true,
+            "--bucket" => options.bucket = Some(value()?.trim_end_matches('/').into()),
             "--seed" => {
                 let text = value()?;
                 let seed = text.parse();
@@ -116,7 +119,7 @@ const ALONE: [&str; 2] = ["aged", "cleaning"];
 
 /// The scenarios of the night, and why they are not for every change: whether they pass depends on how
 /// fast the machine is meanwhile, or they are long.
-const NIGHT: [(&str, &str); 18] = [
+const NIGHT: [(&str, &str); 19] = [
     ("aged", "holds times against simulated ones, alone on the machine"),
     ("cleaning", "holds times against simulated ones, alone on the machine"),
     ("forecast", "holds what was foretold of a time against that time"),
@@ -135,6 +138,7 @@ const NIGHT: [(&str, &str); 18] = [
     ("fsx", "builds a program first, and is long"),
     ("build", "long"),
     ("package", "makes a Debian first"),
+    ("bucket", "needs a program of its own and a server of objects"),
 ];
 
 /// What holds for a quiet machine holds so many times by day, where others may use the machine too.

@@ -6,12 +6,20 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::bench::Bench;
 use super::daemon::{self, Daemon};
 use super::janitor::mounts_below;
 use crate::clock::Stopwatch;
+
+/// A name for a volume in a bucket that none has.
+fn new_in_bucket(bench: &Bench, bucket: &str) -> PathBuf {
+    let number = bench.in_bucket.fetch_add(1, Ordering::Relaxed);
+    let folder = bench.dir.file_name().unwrap_or_default().to_string_lossy();
+    format!("{bucket}/{folder}-{}-{number}", std::process::id()).into()
+}
 
 /// An image or device, and the directory where it is mounted.
 pub(crate) struct Volume<'a> {
@@ -21,13 +29,14 @@ pub(crate) struct Volume<'a> {
     user: Option<String>,
     layout: Option<String>,
     options: Vec<String>,
+    environment: Vec<(String, String)>,
     daemon: Option<Daemon>,
     /// Whether the image is a loop device that was attached here.
     attached: bool,
 }
 
 impl<'a> Volume<'a> {
-    /// Makes a volume in a new image file; with `--loop`, on a loop device over one.
+    /// Makes a volume in a new image file; with `--loop`, on a loop device over one; with `--bucket`, there.
     ///
     /// # Errors
     /// The message of `twinfs mkfs`, or of `losetup`.
@@ -35,8 +44,45 @@ impl<'a> Volume<'a> {
         if bench.on_loop {
             return Volume::make_on_loop(bench, size);
         }
-        let volume = Volume::at(bench, bench.dir.join("disk.img"))?;
+        let image = match &bench.bucket {
+            Some(bucket) => new_in_bucket(bench, bucket),
+            None => bench.dir.join("disk.img"),
+        };
+        let volume = Volume::at(bench, image)?;
         volume.mkfs(&["--size", size])?;
+        Ok(volume)
+    }
+
+    /// Makes a volume of that name in a bucket, whose server the environment names.
+    ///
+    /// # Errors
+    /// The message of `twinfs mkfs`.
+    pub(crate) fn make_in(
+        bench: &'a Bench,
+        name: &str,
+        environment: Vec<(String, String)>,
+        size: &str,
+    ) -> Result<Volume<'a>, String> {
+        let mut volume = Volume::at(bench, name.into())?;
+        volume.environment = environment;
+        volume.mkfs(&["--size", size])?;
+        Ok(volume)
+    }
+
+    /// A volume that is there, to be mounted in another directory.
+    ///
+    /// # Errors
+    /// If that cannot be made.
+    pub(crate) fn beside(
+        bench: &'a Bench,
+        name: &str,
+        environment: Vec<(String, String)>,
+        dir: &str,
+    ) -> Result<Volume<'a>, String> {
+        let dir = bench.dir.join(dir);
+        std::fs::create_dir_all(&dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+        let mut volume = Volume::at(bench, name.into())?;
+        (volume.dir, volume.environment) = (dir, environment);
         Ok(volume)
     }
 
@@ -131,6 +177,7 @@ impl<'a> Volume<'a> {
             user: None,
             layout: None,
             options: Vec::new(),
+            environment: Vec::new(),
             daemon: None,
             attached: false,
         })
@@ -247,7 +294,7 @@ impl<'a> Volume<'a> {
                 command
             }
         };
-        self.bench.run(command.args(words).args(paths))
+        self.bench.run(command.args(words).args(paths).envs(self.environment.iter().cloned()))
     }
 }
 

@@ -162,6 +162,11 @@ impl Writer {
         self.sync_dir()
     }
 
+    /// Finds its files there from now on.
+    pub(crate) fn move_to(&mut self, dir: PathBuf) {
+        self.dir = dir;
+    }
+
     /// Compares the files with the acknowledged operations, and continues with the files found.
     ///
     /// # Errors

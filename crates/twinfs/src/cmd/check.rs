@@ -1,7 +1,6 @@
 //! `twinfs check`.
 
 use std::process::ExitCode;
-use std::rc::Rc;
 
 use serde_json::{Value, json};
 use twin_cli::progress::Progress;
@@ -9,7 +8,7 @@ use twin_cli::{Outcome, Printer};
 use twin_fs::{CheckReport, CheckRequest};
 use twin_host::{Host, HostOptions, ImageOptions, Interrupts};
 use twin_mount::image::layout_of;
-use twin_mount::opening::device;
+use twin_mount::opening::device_anywhere;
 use twin_report::Report;
 
 use crate::cli::Check;
@@ -19,17 +18,20 @@ pub(crate) fn run(args: &Check, interrupts: &Interrupts) -> Outcome {
     let kind = layout_of(&args.image)?;
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let image = ImageOptions { read_only: !args.repair, ..ImageOptions::default() };
-    let (device, _) = device(&host, &args.image, kind, &image)?;
+    let (device, close) = device_anywhere(&host, &args.image, kind, &image)?;
     let bar = match args.quiet {
         true => Progress::hidden(),
         false => Progress::of("checked", 1),
     };
     let mut progress = |done: u64, total: u64| bar.set(done, total);
     let how = CheckRequest { data: args.data, repair: args.repair };
-    let work = kind.check(host.rt(), Rc::new(device), how, &mut progress);
+    let work = kind.check(host.rt(), device, how, &mut progress);
     let report = host.rt().block_on(work).map_err(|e| e.to_string())?;
     bar.finish();
     let mut report = report.map_err(|e| format!("{}: {e}", args.image.display()))?;
+    if let Some(close) = close {
+        host.rt().block_on(close()).map_err(|e| e.to_string())??;
+    }
     // "clean" is said of what was read.
     if report.skipped_data {
         report.notes.push(skipped(kind.is_log()).into());

@@ -5,15 +5,19 @@ use std::process::ExitCode;
 use twin_cli::progress::Shown;
 use twin_cli::{Failure, Outcome, say, usage};
 use twin_fs::{LayoutConfig, LayoutKind};
-use twin_host::Interrupts;
+use twin_host::{Interrupts, is_remote};
 use twin_lab::layouts::{LAYOUTS, layout};
 use twin_mount::make::{MakeRequest, NotMade, make};
+use twin_mount::media;
 
 use crate::cli::Mkfs;
 use crate::size::Size;
 
 pub(crate) fn run(args: &Mkfs, interrupts: &Interrupts) -> Outcome {
     let kind = layout(&args.layout).map_err(|error| error.to_string())?;
+    if let Some((_, name)) = media::of(&args.image)?.filter(|_| !kind.is_log()) {
+        return Err(usage(format!("{name}: only a log fits into a bucket: --layout lfs")));
+    }
     let request = MakeRequest {
         image: args.image.clone(),
         size: args.size.map(|size| size.0),
@@ -31,12 +35,13 @@ pub(crate) fn run(args: &Mkfs, interrupts: &Interrupts) -> Outcome {
 fn config(args: &Mkfs, kind: &'static dyn LayoutKind) -> Result<Box<dyn LayoutConfig>, Failure> {
     let size = |size: Option<Size>| size.map(|size| size.0.to_string());
     let number = |number: Option<u32>| number.map(|number| number.to_string());
+    let segment = is_remote(&args.image).map(|_| Size(media::SEGMENT_BYTES.into()));
     // The profile first: it sets the sizes that go with it.
     let options = [
         ("profile", "profile", args.profile.map(|profile| profile.name().to_string())),
         ("block-size", "block", size(args.block_size)),
         ("frag-size", "frag", size(args.frag_size)),
-        ("segment-size", "segment", size(args.segment_size)),
+        ("segment-size", "segment", size(args.segment_size.or(segment))),
         ("minfree", "minfree", number(args.minfree)),
         ("ordering", "ordering", args.ordering.clone()),
         ("data-checksums", "data-checksums", args.data_checksums.then(|| "yes".into())),

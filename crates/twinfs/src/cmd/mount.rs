@@ -16,7 +16,7 @@ use crate::cli::{Mount, MountChoice};
 use crate::size::Size;
 
 pub(crate) fn run(mut args: Mount) -> Outcome {
-    (args.image, args.dir) = (absolute(&args.image)?, absolute(&args.dir)?);
+    make_absolute(&mut args)?;
     let trusts =
         [MountChoice::is_suid, MountChoice::is_dev].map(|about| last(&args.options, about));
     if trusts.contains(&Some(true)) && !rustix::process::geteuid().is_root() {
@@ -24,16 +24,6 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
     }
     if let Some(read_only) = last(&args.options, MountChoice::is_read_only) {
         args.read_only |= read_only;
-    }
-    let paths = [
-        &mut args.record,
-        &mut args.flight,
-        &mut args.status,
-        &mut args.log_file,
-        &mut args.observed,
-    ];
-    for path in paths.into_iter().flatten() {
-        *path = absolute(path)?;
     }
     // What can be said of the command line alone is said before a process is started.
     if let Some(log) = LAYOUTS.iter().find(|layout| layout.is_log()) {
@@ -85,6 +75,22 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
         serve_volume(&request, ready, words)
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A daemon works in the root directory.
+fn make_absolute(args: &mut Mount) -> Result<(), String> {
+    (args.image, args.dir) = (absolute(&args.image)?, absolute(&args.dir)?);
+    let paths = [
+        &mut args.record,
+        &mut args.flight,
+        &mut args.status,
+        &mut args.log_file,
+        &mut args.observed,
+    ];
+    for path in paths.into_iter().flatten() {
+        *path = absolute(path)?;
+    }
+    Ok(())
 }
 
 /// How a mount divides its memory.

@@ -2,6 +2,7 @@
 
 mod aged;
 mod bigdir;
+mod bucket;
 mod build;
 mod cleaning;
 mod crashlab;
@@ -71,6 +72,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     user::SCENARIO,
     package::SCENARIO,
     kill9::SCENARIO,
+    bucket::SCENARIO,
     flush::SCENARIO,
     rewrite::SCENARIO,
     build::SCENARIO,
