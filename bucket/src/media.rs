@@ -50,7 +50,8 @@ impl Media for S3 {
             match how.read_only {
                 true => look(&rt, store, &settings).await,
                 false => {
-                    let has_ended = Rc::new(move |words: &str| how.take_over || owner::has_ended(words));
+                    let has_ended =
+                        Rc::new(move |words: &str| how.take_over || owner::has_ended(words));
                     open(&rt, store, has_ended, &settings).await
                 }
             }

@@ -10,8 +10,8 @@ use futures_util::TryStreamExt;
 use object_store::aws::{AmazonS3, AmazonS3Builder, S3ConditionalPut};
 use object_store::path::Path;
 use object_store::{
-    ClientOptions, GetOptions, GetRange, ObjectStore as Client, ObjectStoreExt, PutMode, PutOptions, PutPayload,
-    RetryConfig, UpdateVersion,
+    ClientOptions, GetOptions, GetRange, ObjectStore as Client, ObjectStoreExt, PutMode,
+    PutOptions, PutPayload, RetryConfig, UpdateVersion,
 };
 use tokio::runtime::Runtime;
 use twin_bucket::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
@@ -20,6 +20,8 @@ use twin_host::{Host, promise};
 
 /// Names on a page of a list.
 const PAGE: usize = 1000;
+/// Most bytes of an error.
+const MOST_WORDS: usize = 400;
 /// How long the client tries one request.
 const REQUEST: Duration = Duration::from_secs(60);
 
@@ -42,11 +44,14 @@ impl S3 {
             .filter(|(bucket, prefix)| !bucket.is_empty() && !prefix.is_empty())
             .ok_or_else(|| format!("{name}: a volume in a bucket is called s3://BUCKET/NAME"))?;
         Path::parse(prefix).map_err(|error| format!("{name}: {error}"))?;
-        let retry = RetryConfig { max_retries: 2, retry_timeout: REQUEST, ..RetryConfig::default() };
+        let retry =
+            RetryConfig { max_retries: 2, retry_timeout: REQUEST, ..RetryConfig::default() };
         let client = AmazonS3Builder::from_env()
             .with_bucket_name(bucket)
             .with_conditional_put(S3ConditionalPut::ETagMatch)
-            .with_client_options(ClientOptions::default().with_timeout(REQUEST).with_allow_http(is_http()))
+            .with_client_options(
+                ClientOptions::default().with_timeout(REQUEST).with_allow_http(is_http()),
+            )
             .with_retry(retry)
             .build()
             .map_err(|error| format!("{name}: {error}"))?;
@@ -71,10 +76,14 @@ impl S3 {
     ) -> Stored<T> {
         let (promised, answer) = match promise(&self.host) {
             Ok(both) => both,
-            Err(error) => return Box::pin(async move { Err(StoreError::Unknown(error.to_string())) }),
+            Err(error) => {
+                return Box::pin(async move { Err(StoreError::Unknown(error.to_string())) });
+            }
         };
         self.runtime.spawn(async move { promised.keep(request.await) });
-        Box::pin(async move { answer.await.unwrap_or_else(|error| Err(StoreError::Unknown(error.to_string()))) })
+        Box::pin(async move {
+            answer.await.unwrap_or_else(|error| Err(StoreError::Unknown(error.to_string())))
+        })
     }
 }
 
@@ -89,7 +98,9 @@ fn error(error: object_store::Error) -> StoreError {
     use object_store::Error;
     match error {
         Error::NotFound { .. } => StoreError::Missing,
-        Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. } => StoreError::Conflict,
+        Error::AlreadyExists { .. } | Error::Precondition { .. } | Error::NotModified { .. } => {
+            StoreError::Conflict
+        }
         Error::PermissionDenied { .. }
         | Error::Unauthenticated { .. }
         | Error::NotSupported { .. }
@@ -100,8 +111,18 @@ fn error(error: object_store::Error) -> StoreError {
     }
 }
 
+/// The client's words, with an answer of the server cut down to what it says.
 fn in_a_line(error: &object_store::Error) -> String {
-    error.to_string().split_whitespace().collect::<Vec<_>>().join(" ")
+    let words = error.to_string();
+    let (front, answer) = words.split_once("<?xml").unwrap_or((&words, ""));
+    let part = |tag: &str| {
+        let (_, rest) = answer.split_once(&format!("<{tag}>"))?;
+        rest.split_once(&format!("</{tag}>")).map(|(text, _)| text)
+    };
+    let said: Vec<&str> = ["Code", "Message"].into_iter().filter_map(part).collect();
+    let line = format!("{front} {}", said.join(": "));
+    let line = line.split_whitespace().collect::<Vec<_>>().join(" ");
+    line[..line.floor_char_boundary(MOST_WORDS)].into()
 }
 
 /// The bytes of a block, for a payload that does not copy them.
@@ -138,12 +159,19 @@ impl ObjectStore for S3 {
         let mode = match when {
             Condition::Always => PutMode::Overwrite,
             Condition::Absent => PutMode::Create,
-            Condition::Is(Version(tag)) => PutMode::Update(UpdateVersion { e_tag: Some(tag), version: None }),
+            Condition::Is(Version(tag)) => {
+                PutMode::Update(UpdateVersion { e_tag: Some(tag), version: None })
+            }
         };
         self.ask(async move {
             let options = PutOptions { mode, ..PutOptions::default() };
-            let put = client.put_opts(&path, payload, options).await.map_err(error)?;
-            Ok(Version(put.e_tag.unwrap_or_default()))
+            match client.put_opts(&path, payload, options).await.map_err(error) {
+                Ok(put) => Ok(Version(put.e_tag.unwrap_or_default())),
+                Err(StoreError::Missing) => Err(StoreError::Refused(
+                    "there is no bucket of this name: make it first".into(),
+                )),
+                Err(error) => Err(error),
+            }
         })
     }
 
@@ -159,7 +187,8 @@ impl ObjectStore for S3 {
 
     fn list(&self, prefix: &str, after: Option<&str>) -> Stored<Vec<Listed>> {
         let (client, own) = (Arc::clone(&self.client), format!("{}/", self.prefix));
-        let (within, after) = (self.path(prefix.trim_end_matches('/')), after.map(|after| self.path(after)));
+        let (within, after) =
+            (self.path(prefix.trim_end_matches('/')), after.map(|after| self.path(after)));
         self.ask(async move {
             let all = match &after {
                 Some(after) => client.list_with_offset(Some(&within), after),

@@ -74,6 +74,7 @@ impl Inner {
         extents: Extents,
         is_read_only: bool,
     ) -> Inner {
+        let requests = Requests { patience: settings.patience, ..requests };
         let same = settings.planted.is(PlantedFault::SameEpoch);
         let next = if same { extents.next_after(head.epoch) } else { head.base };
         let state = State {

@@ -48,8 +48,8 @@ impl fmt::Display for OpenError {
             OpenError::Exists => f.write_str("there is a volume here already"),
             OpenError::InUse(owner) => write!(
                 f,
-                "the volume is in use by {owner}, or was when that ended: if you know that it has ended, take the \
-                 volume over"
+                "the volume is in use by {owner}, or was when that ended: if you know that it has ended, replace it \
+                 (mount --take-over)"
             ),
             OpenError::Contended => f.write_str("somebody else opens the volume at the same time"),
             OpenError::Shape(why) => f.write_str(why),

@@ -12,6 +12,9 @@ use crate::store::ObjectStore;
 /// Tells whether a writer that did not close the volume is known to have ended, by its words about itself.
 pub type HasEnded = Rc<dyn Fn(&str) -> bool>;
 
+/// How long opening waits for a silent store.
+const OPENING_PATIENCE: Nanos = 20 * SECS;
+
 /// How a volume is opened.
 #[derive(Clone)]
 pub struct Settings {
@@ -46,7 +49,9 @@ impl Settings {
         }
     }
 
+    /// Requests of opening, whose user waits and can try again: a store that is not there is an error soon.
     pub(crate) fn requests(&self, rt: &Rt, store: Rc<dyn ObjectStore>) -> Requests {
-        Requests { rt: rt.clone(), store, patience: self.patience, planted: self.planted }
+        let patience = self.patience.min(OPENING_PATIENCE);
+        Requests { rt: rt.clone(), store, patience, planted: self.planted }
     }
 }

@@ -95,6 +95,7 @@ pub fn device(
     layout: &'static dyn LayoutKind,
     options: &ImageOptions,
 ) -> Result<(FileDevice, ImageOptions), String> {
+    media::must_be_here(image, "this command")?;
     let device = FileDevice::open(host, image, options).map_err(|e| e.to_string())?;
     let largest = host.rt().block_on(layout.largest_sector(&device)).map_err(|e| e.to_string())?;
     match largest {

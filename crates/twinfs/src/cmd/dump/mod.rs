@@ -15,6 +15,7 @@ use twin_fs::LayoutKind;
 use twin_fs::dump::{Request, Sink};
 use twin_host::{FileDevice, Host, HostOptions, ImageOptions, Interrupts};
 use twin_mount::image::layout_of;
+use twin_mount::media;
 use twin_report::Report;
 
 use crate::cli::{Dump, Format};
@@ -92,6 +93,7 @@ fn run_into(
 ) -> Result<(), String> {
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
     let options = ImageOptions { read_only: true, ..ImageOptions::default() };
+    media::must_be_here(image, "dump")?;
     let device = FileDevice::open(&host, image, &options).map_err(|e| e.to_string())?;
     let device: Rc<dyn BlockDevice> = Rc::new(device);
     let work = kind.dump(host.rt(), device, request, sink);
