@@ -32,6 +32,8 @@ const EIO: i32 = 5;
 const RECOVERY_MAX: Duration = Duration::from_secs(2);
 /// The same without a log or journal, where the mount checks the whole volume.
 const REPAIR_MAX: Duration = Duration::from_secs(5);
+/// The same in a bucket, where each of a dozen requests is one more round trip.
+const BUCKET_MAX: Duration = Duration::from_secs(10);
 
 fn run(bench: &Bench) -> Outcome {
     let tarball = build::prepare(bench)?;
@@ -41,7 +43,12 @@ fn run(bench: &Bench) -> Outcome {
     let mut writers = Vec::new();
     let in_place = bench.layout() != "lfs";
     let repairs = bench.mkfs.iter().any(|word| word == "sync" || word == "async");
-    let most = bench.at_most(if repairs { REPAIR_MAX } else { RECOVERY_MAX });
+    let most = match (repairs, &bench.bucket) {
+        (true, _) => REPAIR_MAX,
+        (false, Some(_)) => BUCKET_MAX,
+        (false, None) => RECOVERY_MAX,
+    };
+    let most = bench.at_most(most);
     for n in 0..WRITERS {
         let dir = volume.dir().join(format!("writer-{n}"));
         let writer = Writer::new(dir, rng.next(), in_place);
