@@ -11,26 +11,8 @@ use twin_fs::{
     Data, FileSystem, FsError, Ino, Op, ROOT_INO, RenameMode, Reply, Request, SetAttr, SetTime,
     Timestamp,
 };
-use twin_model::Mounted;
-use twin_nfs::client::{Carrier, Client, ClientSettings, Deliver, Handles};
-use twin_nfs::{Peer, Server};
+use twin_nfs::client::{Client, ClientSettings, Direct, Handles};
 use twin_rt::{FixedMap, Rt};
-
-/// A network without faults or delays.
-struct Wire {
-    rt: Rt,
-    server: Rc<Server<Mounted>>,
-}
-
-impl Carrier for Wire {
-    fn carry(&self, record: Bytes, deliver: Deliver) {
-        let server = Rc::clone(&self.server);
-        self.rt.spawn("call", async move {
-            let reply = server.answer(Peer::LOCAL_ROOT, record).await;
-            deliver(reply.map(|reply| reply[4..].to_vec()));
-        });
-    }
-}
 
 struct World {
     rt: Rt,
@@ -44,7 +26,7 @@ impl World {
         let root = far.mnt("/").unwrap();
         let handles = Handles::new(RefCell::new(FixedMap::default()));
         let clients = [1 << 24, 2 << 24].map(|xid| {
-            let wire = Wire { rt: machine.rt.clone(), server: Rc::clone(&far.server) };
+            let wire = Direct::to(&machine.rt, &far.server);
             let (settings, handles) = (ClientSettings::default(), Rc::clone(&handles));
             Client::new(&machine.rt, settings, Box::new(wire), handles, &root, xid)
         });

@@ -5,7 +5,7 @@
 //! ```
 //!
 //! Without `--length` it goes from length one to three. `--most N` takes `N` workloads of a length, evenly among
-//! all; `--seconds N` and `--processor-seconds N` limit it too; `--interrupt-every N` interrupts the recovery of every
+//! all; `--part K/N` takes every N-th of these from the K-th on, K from 0, so that N runs are the whole; `--seconds N` and `--processor-seconds N` limit it too; `--interrupt-every N` interrupts the recovery of every
 //! `N`-th content, not of each; `--set KEY=VALUE`
 //! changes the scenario. A violation is printed with the command that repeats it.
 
@@ -36,6 +36,8 @@ struct Options {
     layout: String,
     lengths: Vec<u32>,
     most: Option<u64>,
+    /// Which of how many parts of the workloads.
+    part: (usize, usize),
     limit: Duration,
     /// Of processor time.
     processor_s: f64,
@@ -52,6 +54,7 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
         layout: "lfs".into(),
         lengths: vec![1, 2, 3],
         most: None,
+        part: (0, 1),
         limit: Duration::MAX,
         processor_s: f64::INFINITY,
         states: u64::MAX,
@@ -72,6 +75,15 @@ fn parse(mut words: impl Iterator<Item = String>) -> Result<Options, String> {
             "--layout" => options.layout.clone_from(&value),
             "--length" => options.lengths = vec![number()? as u32],
             "--most" => options.most = Some(number()?),
+            "--part" => {
+                let (part, parts) = value.split_once('/').ok_or("--part K/N")?;
+                let number =
+                    |text: &str| text.parse().map_err(|error| format!("--part {value}: {error}"));
+                options.part = (number(part)?, number(parts)?);
+                if options.part.0 >= options.part.1 {
+                    return Err(format!("--part {value}: K is less than N"));
+                }
+            }
             "--minutes" => options.limit = Duration::from_secs(60 * number()?),
             "--seconds" => options.limit = Duration::from_secs(number()?),
             "--processor-seconds" => options.processor_s = number()? as f64,
@@ -141,7 +153,8 @@ fn run<L: Subject>(options: &Options) -> Result<bool, String> {
         drop((tell, receive));
         let late =
             || began.elapsed() >= options.limit || processor_seconds() >= options.processor_s;
-        for text in bounds.workloads() {
+        let (part, parts) = options.part;
+        for text in bounds.workloads().skip(part).step_by(parts) {
             for failure in violations.try_iter() {
                 wrong += 1;
                 println!("VIOLATION {wrong}: {failure}\n");

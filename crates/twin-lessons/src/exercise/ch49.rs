@@ -4,13 +4,12 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use serde_json::json;
-use twin_disk::Bytes;
 use twin_fs::{
     Cred, Data, FileSystem, Ino, Name, Op, ROOT_INO, RenameMode, Reply, Request, SetAttr, Volume,
     mode,
 };
-use twin_nfs::client::{Carrier, Client, ClientSettings, Deliver, Handles};
-use twin_nfs::{Export, Handle, Keys, Peer, Rules, Served, Server, proc};
+use twin_nfs::client::{Client, ClientSettings, Direct, Handles};
+use twin_nfs::{Export, Handle, Keys, Rules, Served, Server, proc};
 use twin_rt::{FixedMap, Rng, Rt, SECS};
 
 use super::real::bench;
@@ -31,23 +30,6 @@ pub(super) const CHAPTER: Chapter = Chapter {
 const VOLUME: &str = "ffs:size=8M,group=1M";
 const KEY: [u8; 16] = *b"lessons: the key";
 
-/// A network without loss or delay.
-struct Wire {
-    rt: Rt,
-    server: Rc<Server<Volume>>,
-}
-
-impl Carrier for Wire {
-    fn carry(&self, record: Bytes, deliver: Deliver) {
-        let server = Rc::clone(&self.server);
-        self.rt.spawn("call", async move {
-            let reply = server.answer(Peer::LOCAL_ROOT, record).await;
-            // The reply begins with its record mark.
-            deliver(reply.map(|reply| reply[4..].to_vec()));
-        });
-    }
-}
-
 /// A server of a bench's volume and a client of it.
 fn served(bench: &Bench, settings: ClientSettings) -> Result<(Rc<Server<Volume>>, Client), String> {
     let keys = Keys::of(KEY);
@@ -65,7 +47,7 @@ fn served(bench: &Bench, settings: ClientSettings) -> Result<(Rc<Server<Volume>>
         generation: root.generation,
     });
     let handles: Handles = Rc::new(RefCell::new(FixedMap::default()));
-    let wire = Wire { rt: bench.rt().clone(), server: Rc::clone(&server) };
+    let wire = Direct::to(bench.rt(), &server);
     let client = Client::new(bench.rt(), settings, Box::new(wire), handles, &root, 1);
     Ok((server, client))
 }

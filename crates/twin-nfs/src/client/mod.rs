@@ -16,6 +16,7 @@
 //! [`Client::new`].
 
 mod data;
+mod direct;
 mod names;
 mod nodes;
 mod pages;
@@ -38,6 +39,7 @@ use crate::status::Status;
 use nodes::Node;
 use rpc::{Results, Rpc, garbled};
 
+pub use direct::Direct;
 pub use rpc::{CallStats, Carrier, Deliver};
 pub use settings::{ClientSettings, KEYS, Writes};
 

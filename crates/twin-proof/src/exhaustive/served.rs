@@ -9,12 +9,11 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use twin_disk::Bytes;
 use twin_fs::{Data, FileSystem, FsError, Op, ROOT_INO, Reply, Request, Result};
 use twin_lab::remote;
-use twin_nfs::client::{Carrier, Client, ClientSettings, Deliver, Handles};
-use twin_nfs::{Keys, Limits, Peer, Served, Server};
-use twin_rt::{FixedMap, Rt, SECS};
+use twin_nfs::client::{Client, ClientSettings, Direct, Handles};
+use twin_nfs::{Keys, Limits, Served, Server};
+use twin_rt::{FixedMap, SECS};
 
 use crate::Subject;
 use crate::drive::Notes;
@@ -33,23 +32,6 @@ impl<L: Subject> FileSystem for Noted<L> {
             *data = Data::Synthetic(data.len());
         }
         self.0.ask(&request).await
-    }
-}
-
-/// A network without loss or delay.
-struct Wire<L: Subject> {
-    rt: Rt,
-    server: Rc<Server<Noted<L>>>,
-}
-
-impl<L: Subject> Carrier for Wire<L> {
-    fn carry(&self, record: Bytes, deliver: Deliver) {
-        let server = Rc::clone(&self.server);
-        self.rt.spawn("call", async move {
-            let reply = server.answer(Peer::LOCAL_ROOT, record).await;
-            // The reply begins with its record mark.
-            deliver(reply.map(|reply| reply[4..].to_vec()));
-        });
     }
 }
 
@@ -76,7 +58,7 @@ impl<L: Subject> Remote<L> {
         let fs = Rc::new(Noted(Rc::clone(notes)));
         let served = Served::new(fs, keys, Limits::default(), || 0);
         let server = Rc::new(Server::new(remote::KEY, vec![served], vec![export]));
-        let wire = Box::new(Wire { rt: rt.clone(), server });
+        let wire = Box::new(Direct::to(&rt, &server));
         let settings =
             ClientSettings { write_behind_ns: WRITE_BEHIND_NS, ..ClientSettings::default() };
         let handles: Handles = Rc::new(RefCell::new(FixedMap::default()));
