@@ -95,7 +95,7 @@ fn make_on_medium(
     let Medium { device, close } = media.make(&host, name, size)?;
     let making = request.config.mkfs(host.rt(), device, identity);
     let made = host.rt().block_on(making).map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
-    host.rt().block_on(close()).map_err(|e| e.to_string())??;
+    media::end(&host, Some(close))?;
     Ok(say(&format!("{name}: {made}"))?)
 }
 

@@ -36,6 +36,17 @@ pub struct Medium {
 /// Ends the use of a medium.
 pub type Close = Rc<dyn Fn() -> BoxFuture<'static, Result<(), String>>>;
 
+/// Ends the use of a medium, if there is one, once the volume on it is closed.
+///
+/// # Errors
+/// If the medium fails: what was written is there, but it stays in this process's name.
+pub fn end(host: &Host, close: Option<Close>) -> Result<(), String> {
+    match close {
+        Some(close) => host.rt().block_on(close()).map_err(|error| error.to_string())?,
+        None => Ok(()),
+    }
+}
+
 /// A kind of medium.
 pub trait Media: Sync {
     /// What its names begin with, before `://`.

@@ -199,7 +199,7 @@ pub fn open_beside(
     image: &Path,
     options: OpenOptions,
 ) -> Result<twin_fs::Opened, Refused> {
-    media::must_be_here(image, "this")?;
+    media::must_be_here(image, "serve")?;
     let OpenOptions { layout, of_layout, image: image_options, settings, .. } = options;
     let (_, image_options) = probe(image, layout, &image_options)?;
     let device = FileDevice::open(host, image, &image_options).map_err(|e| e.to_string())?;

@@ -8,6 +8,7 @@ use twin_cli::{Outcome, Printer};
 use twin_fs::{CheckReport, CheckRequest};
 use twin_host::{Host, HostOptions, ImageOptions, Interrupts};
 use twin_mount::image::layout_of;
+use twin_mount::media;
 use twin_mount::opening::device_anywhere;
 use twin_report::Report;
 
@@ -29,9 +30,7 @@ pub(crate) fn run(args: &Check, interrupts: &Interrupts) -> Outcome {
     let report = host.rt().block_on(work).map_err(|e| e.to_string())?;
     bar.finish();
     let mut report = report.map_err(|e| format!("{}: {e}", args.image.display()))?;
-    if let Some(close) = close {
-        host.rt().block_on(close()).map_err(|e| e.to_string())??;
-    }
+    media::end(&host, close)?;
     // "clean" is said of what was read.
     if report.skipped_data {
         report.notes.push(skipped(kind.is_log()).into());

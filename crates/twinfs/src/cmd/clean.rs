@@ -7,6 +7,7 @@ use twin_cli::{Outcome, Printer, usage};
 use twin_fs::{Cleaning, Settings};
 use twin_host::Interrupts;
 use twin_mount::image::must_be_log;
+use twin_mount::media;
 use twin_mount::opening::{OpenOptions, Opened, open_volume, set_for_open};
 use twin_report::Report;
 use twin_settings::grammar;
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &Clean, interrupts: &Interrupts) -> Outcome {
             .map_err(|why| usage(format!("--cleaner: {why}")))?;
     }
     let opening = Progress::waiting("the volume is opened");
-    let Opened { host, volume, recovery, .. } =
+    let Opened { host, volume, recovery, close, .. } =
         open_volume(&args.image, options).map_err(|refused| refused.why)?;
     opening.finish();
     if let Some(words) = recovery {
@@ -68,7 +69,9 @@ pub(crate) fn run(args: &Clean, interrupts: &Interrupts) -> Outcome {
     });
     let cleaned = host.rt().block_on(work).map_err(|e| e.to_string())?;
     progress.finish();
+    let ended = media::end(&host, close);
     let cleaned = cleaned.map_err(|e| format!("{}: {e}", args.image.display()))?;
+    ended?;
     let row = serde_json::json!({
         "image": args.image.display().to_string(),
         "cleaned_segments": cleaned.segments,

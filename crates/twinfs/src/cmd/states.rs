@@ -13,6 +13,7 @@ use twin_host::{Host, HostOptions, ImageOptions, Interrupts};
 use twin_mount::answers::Question;
 use twin_mount::client::{FrozenVolume, MountClient};
 use twin_mount::image::layout_of;
+use twin_mount::media;
 use twin_mount::opening::{OpenOptions, Opened, device, open_volume};
 use twin_mount::states::{states_as_json, why_not_deleted, why_not_head, why_not_kept};
 use twin_report::Report;
@@ -100,7 +101,7 @@ fn change(
     what: impl AsyncFnOnce(&dyn SnapshotView, &Volume) -> Result<(), FsError>,
     in_words: impl Fn(&FsError) -> String,
 ) -> Result<u64, String> {
-    let (_, Opened { host, volume, .. }) = open(image, false)?;
+    let (_, Opened { host, volume, close, .. }) = open(image, false)?;
     let snapshots = snapshots_of(&volume)?;
     let work = async {
         let begun = host.now();
@@ -110,6 +111,7 @@ fn change(
         changed.map(|()| took_ns).map_err(|error| in_words(&error))
     };
     let done = host.rt().block_on(work).map_err(|e| e.to_string())?;
+    media::end(&host, close)?;
     done.map_err(|why| format!("{}: {why}", image.display()))
 }
 
