@@ -69,9 +69,8 @@ pub(crate) fn run(args: &Clean, interrupts: &Interrupts) -> Outcome {
     });
     let cleaned = host.rt().block_on(work).map_err(|e| e.to_string())?;
     progress.finish();
-    let ended = media::end(&host, close);
+    media::end(&host, close)?;
     let cleaned = cleaned.map_err(|e| format!("{}: {e}", args.image.display()))?;
-    ended?;
     let row = serde_json::json!({
         "image": args.image.display().to_string(),
         "cleaned_segments": cleaned.segments,
