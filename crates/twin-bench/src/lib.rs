@@ -14,14 +14,16 @@ mod files;
 mod large;
 mod meeting;
 mod meta;
+mod pairs;
 mod parse;
 mod report;
 mod run;
 pub mod simulated;
 mod tpcb;
 
+pub use pairs::{Pairs, Shown};
 pub use parse::{help, parse, sweep_sizes};
-pub use report::{ratios, report};
+pub use report::{ratios, report, verdicts};
 pub use run::{Place, Row, Target, count, run};
 
 /// The content of a file: a function of these two and the offset, so that readers can check it.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::pairs::Pairs;
 use super::run::Row;
 use twin_lab::{Config, labels, median, settings};
 use twin_report::draw::{Bar, Group, Span, bars, nth};
@@ -135,8 +136,8 @@ fn figures(rows: &[Row], targets: &[String]) -> Table {
     Table::new(columns.chain(targets.iter().cloned()), 3).with(rows)
 }
 
-/// The speed of the target at `ours` as a multiple of that of each other target, by medians: phases
-/// down, targets across.
+/// The speed of the target at `ours` as a multiple of that of each other target, the median of the pairs of their runs
+/// and in how many it is ahead: phases down, targets across.
 pub fn ratios(rows: &[Row], targets: &[String], ours: usize) -> Table {
     let others = || (0..targets.len()).filter(move |&i| i != ours);
     let columns = ["bench".to_string(), format!("{} to:", targets[ours])].into_iter();
@@ -145,13 +146,29 @@ pub fn ratios(rows: &[Row], targets: &[String], ours: usize) -> Table {
     for row in rows.iter().filter(|row| !row.rates[ours].is_empty()) {
         let bench = if row.bench == last { "" } else { row.bench.as_str() };
         last = &row.bench;
-        let ratio = |i: usize| match row.rates[i].is_empty() {
-            true => "-".into(),
-            false => fixed(median(&row.rates[ours]) / median(&row.rates[i]), 2),
+        let ratio = |i: usize| match Pairs::of(row, ours, i) {
+            None => "-".into(),
+            Some(Pairs { middle, count: 1, .. }) => fixed(middle, 2),
+            Some(Pairs { middle, ahead, count, .. }) => {
+                Cell::new(middle, "", format!("{middle:.2}, ahead in {ahead} of {count}"))
+            }
         };
         table.push(cells![bench, row.phase].into_iter().chain(others().map(ratio)).collect());
     }
     table
+}
+
+/// What the pairs of runs show of the target at `ours` beside each other one: a line for each phase and target.
+pub fn verdicts(rows: &[Row], targets: &[String], ours: usize) -> Vec<String> {
+    let mut lines = Vec::new();
+    for row in rows {
+        for (place, name) in targets.iter().enumerate().filter(|(place, _)| *place != ours) {
+            if let Some(pairs) = Pairs::of(row, ours, place) {
+                lines.push(format!("{} {}: {}", row.bench, row.phase, pairs.verdict(name)));
+            }
+        }
+    }
+    lines
 }
 
 /// A rate with three significant digits.
@@ -200,7 +217,8 @@ mod tests {
     use twin_report::Form;
 
     fn row(phase: &'static str, rates: Vec<Vec<f64>>) -> Row {
-        Row { bench: "small".into(), phase, unit: "files/s", rates }
+        let rounds = rates.iter().map(|rates| (0..rates.len()).collect()).collect();
+        Row { bench: "small".into(), phase, unit: "files/s", rates, rounds }
     }
 
     #[test]
@@ -232,10 +250,10 @@ mod tests {
     }
 
     #[test]
-    fn ratios_are_of_medians_and_what_was_not_measured_has_none() {
+    fn ratios_are_of_pairs_and_what_was_not_measured_has_none() {
         let rates = vec![vec![30.0, 10.0, 20.0], vec![8.0, 10.0], Vec::new()];
         let names = ["ours", "<peer>", "absent"].map(String::from);
         let table = ratios(&[row("create", rates)], &names, 0).markdown();
-        assert!(table.ends_with("| small | create | 2.22 | - |"), "{table}");
+        assert!(table.ends_with("| small | create | 2.38, ahead in 1 of 2 | - |"), "{table}");
     }
 }

@@ -70,6 +70,9 @@ pub struct Row {
     pub unit: &'static str,
     /// For each target its amounts per second, one for each run.
     pub rates: Vec<Vec<f64>>,
+    /// For each target the rounds of these runs: one that failed has none.
+    #[serde(skip)]
+    pub rounds: Vec<Vec<usize>>,
 }
 
 /// Runs the benchmarks on the targets `runs` times. The targets take turns within each benchmark,
@@ -98,7 +101,7 @@ pub fn run(
                     continue;
                 }
                 let phases = target.run(&**bench, clock)?;
-                add(&mut rows, &bench.label(), &phases, place, targets.len());
+                add(&mut rows, &bench.label(), &phases, (place, round), targets.len());
                 ended += 1;
                 progress(&rows, ended, all);
             }
@@ -112,15 +115,23 @@ pub fn count(benches: &[Box<dyn Benchmark>], targets: &[Target], runs: usize) ->
     benches.len() * targets.iter().map(|target| target.runs(runs)).sum::<usize>()
 }
 
-fn add(rows: &mut Vec<Row>, bench: &str, phases: &[Phase], place: usize, targets: usize) {
+fn add(
+    rows: &mut Vec<Row>,
+    bench: &str,
+    phases: &[Phase],
+    (place, round): (usize, usize),
+    targets: usize,
+) {
     for phase in phases {
         let found = rows.iter().position(|r| r.bench == bench && r.phase == phase.phase);
         let at = found.unwrap_or_else(|| {
             let (bench, unit) = (bench.to_string(), phase.unit);
-            rows.push(Row { bench, phase: phase.phase, unit, rates: vec![Vec::new(); targets] });
+            let (rates, rounds) = (vec![Vec::new(); targets], vec![Vec::new(); targets]);
+            rows.push(Row { bench, phase: phase.phase, unit, rates, rounds });
             rows.len() - 1
         });
         rows[at].rates[place].push(phase.rate());
+        rows[at].rounds[place].push(round);
     }
 }
 

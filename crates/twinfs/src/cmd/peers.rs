@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use twin_bench::{self as bench, Target, ratios};
+use twin_bench::{self as bench, Target, ratios, verdicts};
 use twin_cli::progress::Progress;
 use twin_cli::{Outcome, Printer, usage};
 use twin_host::{Interrupts, absolute, real_clock};
@@ -30,6 +30,10 @@ const DEFAULT: &[&str] = &[
     "tpcb:transactions=6000,group=10",
     "meta:names=4000",
 ];
+
+/// How verdicts are to be read.
+const PAIRS: &str = "A pair is the runs of both in one round. Ahead and behind are said from five pairs on (--runs), where as many \
+                     or more would agree by chance in one of twenty comparisons; the two figures are the quartiles of the ratios.";
 
 pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     let texts: Vec<&str> = match &args.benches[..] {
@@ -75,6 +79,8 @@ pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     let names: Vec<String> = targets.iter().map(Target::name).collect();
     let mut report = bench::report(&rows, &names, &[]);
     report.add(ratios(&rows, &names, 0));
+    let lines = verdicts(&rows, &names, 0);
+    report.add(format!("{}\n{PAIRS}", lines.join("\n")));
     printer.print(&report)?;
     for peer in &tried {
         for failure in peer.failures() {
