@@ -12,6 +12,7 @@ mod wire;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::fmt;
+use std::ops::Range;
 use std::rc::Rc;
 use std::str::FromStr;
 
@@ -393,14 +394,17 @@ impl World {
             }
         };
         // A write is in its place when it is submitted, and a flush may carry it before it is answered.
-        let mut known = self.known.borrow_mut();
-        if let Some(record) = known.writers.get_mut(&epoch) {
+        self.note_write(epoch, first..first + count, if zeros { 0 } else { number });
+        device.submit(io).await.is_ok()
+    }
+
+    /// Sectors of a writer's device hold that number from now on.
+    fn note_write(&self, epoch: u64, sectors: Range<usize>, number: u64) {
+        if let Some(record) = self.known.borrow_mut().writers.get_mut(&epoch) {
             let mut now = record.now();
-            now[first..first + count].fill(if zeros { 0 } else { number });
+            now[sectors].fill(number);
             record.writes.push(now);
         }
-        drop(known);
-        device.submit(io).await.is_ok()
     }
 
     fn acknowledged(&self, epoch: u64, covered: usize) {

@@ -63,8 +63,11 @@ struct Inner {
 #[derive(Clone)]
 pub(super) struct Wire(Rc<Inner>);
 
-/// The sender of an answer, for whoever is first.
-struct Answer<T>(Rc<RefCell<Option<Sender<Result<T, StoreError>>>>>);
+/// Where an answer goes.
+type Asker<T> = Sender<Result<T, StoreError>>;
+
+/// The way to whoever asked, for the first answer.
+struct Answer<T>(Rc<Cell<Option<Asker<T>>>>);
 
 impl<T> Clone for Answer<T> {
     fn clone(&self) -> Self {
@@ -75,11 +78,11 @@ impl<T> Clone for Answer<T> {
 impl<T> Answer<T> {
     fn new() -> (Answer<T>, Receiver<Result<T, StoreError>>) {
         let (sender, receiver) = oneshot();
-        (Answer(Rc::new(RefCell::new(Some(sender)))), receiver)
+        (Answer(Rc::new(Cell::new(Some(sender)))), receiver)
     }
 
     fn send(&self, result: Result<T, StoreError>) {
-        if let Some(sender) = self.0.borrow_mut().take() {
+        if let Some(sender) = self.0.take() {
             sender.send(result);
         }
     }
