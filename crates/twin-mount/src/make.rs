@@ -303,9 +303,9 @@ mod tests {
         fn finish(&self) {}
     }
 
-    struct Telling(Sender<()>);
+    struct Reporting(Sender<()>);
 
-    impl Progress for Telling {
+    impl Progress for Reporting {
         fn begin(&self, _: &'static str, _: Count) -> Bar {
             Bar::new(Told(Mutex::new(self.0.clone())))
         }
@@ -330,7 +330,7 @@ mod tests {
                 writes.recv().unwrap();
                 interrupting.interrupt();
             });
-            make(&request, &interrupts, &Telling(sender), &|_| Ok(()))
+            make(&request, &interrupts, &Reporting(sender), &|_| Ok(()))
         });
         let left = std::fs::metadata(&image).unwrap().len();
         std::fs::remove_file(&image).unwrap();

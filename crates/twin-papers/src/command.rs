@@ -53,7 +53,7 @@ pub fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     let measured = args.measured.as_deref().map(measured).transpose()?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let bar = Progress::share("the claims' runs");
-    let told = bar.told();
+    let shown = bar.told();
     let for_page = args.output.has_page();
     let base = Base { claims: &claims, variation, threads, bar: &bar };
     let Some((mut printer, judged, results)) = base.run(args, interrupts)? else {
@@ -63,11 +63,11 @@ pub fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
         return explained((&claims, text), &results, threads, (&bar, printer));
     }
     let sensitivity = match args.sensitivity {
-        true => Some(choices::sensitivity(threads, &told).map_err(|e| e.to_string())?),
+        true => Some(choices::sensitivity(threads, &shown).map_err(|e| e.to_string())?),
         false => None,
     };
     if args.choices {
-        let worths = worth::worths(&claims, &results, threads, &told);
+        let worths = worth::worths(&claims, &results, threads, &shown);
         bar.finish();
         say(worth::text(&worths).trim_end())?;
         return Ok(ExitCode::SUCCESS);

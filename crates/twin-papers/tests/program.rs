@@ -28,7 +28,7 @@ fn said(out: &Output) -> String {
 }
 
 #[test]
-fn a_wrong_command_line_is_told_and_exits_with_2() {
+fn a_wrong_command_line_is_an_error_and_exits_with_2() {
     let lines: [(&[&str], &str); 3] = [
         (&["efs-tabl"], "did you mean \"efs-table\""),
         (&["small-create", "--cells"], "--cells"),
