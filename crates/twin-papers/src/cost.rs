@@ -26,9 +26,9 @@ fn of_act(act: &Act) -> u64 {
 
 /// The seconds of a run of benchmarks; 0 if there is no such benchmark, which ends soon.
 pub(crate) fn bench(need: &Need) -> f64 {
-    let acts = |bench: &Box<dyn Benchmark>| bench.users().into_iter().flatten();
     let benches = parse(&need.bench).unwrap_or_default();
-    benches.iter().flat_map(acts).map(|act| of_act(&act)).sum::<u64>() as f64 / 1e9
+    let acts = benches.iter().flat_map(|bench| bench.users()).flatten();
+    acts.map(|act| of_act(&act)).sum::<u64>() as f64 / 1e9
 }
 
 /// The operations of a run that have begun, in estimated time.

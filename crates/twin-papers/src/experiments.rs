@@ -61,7 +61,7 @@ mod tests {
     #[test]
     fn every_reason_rests_on_an_experiment_a_choice_the_papers_or_is_open() {
         for claim in claims() {
-            for check in (claim.judge)(&Results::default()).iter().filter(|c| c.kind.counts()) {
+            for check in (claim.judge)(&Results::empty()).iter().filter(|c| c.kind.counts()) {
                 let Some(reason) = check.reason else { continue };
                 let names = |name: &str, mark: &str| reason.contains(&format!("{mark} {name}"));
                 let tried = of_claim(claim.id).any(|one| names(one.name, "experiment"));

@@ -39,7 +39,7 @@ pub use check::{Check, Expect, Kind};
 pub use claim::{Claim, Judged};
 pub use claims::claims;
 pub use need::Need;
-pub use pages::{by_phase, failures, html, json, present, rows, text, verdict};
+pub use pages::{by_phase, failures, failures_of, html, json, present, rows, text, verdict};
 pub use paper::Paper;
 pub use progress::{Progress, silent};
 pub use reproduce::{STUDIES, count, judge_some, reproduce};

@@ -6,10 +6,11 @@ use twin_bench::Phase;
 use twin_lab::History;
 
 use crate::need::Need;
+use crate::nfs_server::Outcome;
 use crate::studies::days::Days;
 use crate::studies::file_layout::Study;
 use crate::studies::real_log::Pairs;
-use crate::studies::servers::Studies;
+use crate::studies::servers::{self, Studies};
 
 /// The results of runs.
 #[derive(Clone, Debug, Default)]
@@ -33,6 +34,13 @@ impl Results {
     /// Results of these runs alone.
     pub fn of(phases: BTreeMap<Need, Vec<Phase>>) -> Results {
         Results { phases, ..Results::default() }
+    }
+
+    /// Results in which nothing was measured, for the names and the reasons of checks.
+    pub(crate) fn empty() -> Results {
+        let mut results = Results::default();
+        results.servers.all = vec![Some(Outcome::default()); servers::count()];
+        results
     }
 
     /// A phase of a run.

@@ -38,10 +38,10 @@ const QUEUES: &str = "open: counted as the text says, in blocks that the cleaner
     cleaner stops (--without stop)";
 const VOLUMES: &str = "open: the paper does not say how much a lookup or the reading of attributes counts; here a \
     directory is a block of 8 KB and an inode 512 bytes";
-const MOVED: &str = "the stream's garbage is spread over more segments than the traces' was, so each clean \
+const MOVED: &str = "open: the stream's garbage is spread over more segments than the traces' was, so each clean \
     segment costs several victims; the paper's estimate is one victim for each segment written; with a \
     cleaner that goes on while a segment has 5% of garbage it is twice as much (--without stop)";
-const FLUSHES: &str = "NFS-async writes whole segments, and a request that meets one waits up to 0.75 s: few \
+const FLUSHES: &str = "open: NFS-async writes whole segments, and a request that meets one waits up to 0.75 s: few \
     wait, but long";
 const DISK_IDLE: &str = "open: under NFS-async our disk is idle now and then within a long session, which ends what \
     accumulated; what the paper counts as an idle time then is not said";
