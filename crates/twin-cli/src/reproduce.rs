@@ -53,6 +53,10 @@ pub struct Reproduce {
     /// docs/reproduction.md.
     #[arg(long, conflicts_with_all = ["cells", "html", "wrong", "choices", "sensitivity", "cross_validate", "explain"])]
     pub failures: bool,
+    /// With --failures: the table of these answers of `--format json`, which were kept, without any run. The causes
+    /// are those of this program.
+    #[arg(long, value_name = "FILE", requires = "failures")]
+    pub of: Vec<PathBuf>,
     /// Explain one check: how far it is from its limit, the times of the runs behind it, and which declared choices
     /// turn it. CHECK is a claim and a number, as small-create:1, or words that only one check has.
     #[arg(long, value_name = "CHECK",

@@ -46,6 +46,12 @@ pub fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
         }
         return Ok(ExitCode::SUCCESS);
     }
+    if !args.of.is_empty() {
+        let answers: Result<Vec<Value>, String> =
+            args.of.iter().map(|path| answer_in(path)).collect();
+        say(reproduce::failures_of(&answers?).trim_end())?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let without = args.without.as_deref().map(choice).transpose()?;
     let variation = without.map_or(&Variation::NONE, |choice| &choice.without);
     let claims = claims_of(all, args, without)?;
@@ -53,7 +59,7 @@ pub fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     let measured = args.measured.as_deref().map(measured).transpose()?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
     let bar = Progress::share("the claims' runs");
-    let told = bar.told();
+    let shown = bar.told();
     let for_page = args.output.has_page();
     let base = Base { claims: &claims, variation, threads, bar: &bar };
     let Some((mut printer, judged, results)) = base.run(args, interrupts)? else {
@@ -63,11 +69,11 @@ pub fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
         return explained((&claims, text), &results, threads, (&bar, printer));
     }
     let sensitivity = match args.sensitivity {
-        true => Some(choices::sensitivity(threads, &told).map_err(|e| e.to_string())?),
+        true => Some(choices::sensitivity(threads, &shown).map_err(|e| e.to_string())?),
         false => None,
     };
     if args.choices {
-        let worths = worth::worths(&claims, &results, threads, &told);
+        let worths = worth::worths(&claims, &results, threads, &shown);
         bar.finish();
         say(worth::text(&worths).trim_end())?;
         return Ok(ExitCode::SUCCESS);
@@ -310,6 +316,19 @@ fn choice(name: &str) -> Result<&'static Choice, Failure> {
     shown().find(|choice| choice.name == name).ok_or_else(|| {
         usage(SettingsError::unknown("choice", name, shown().map(|choice| choice.name)))
     })
+}
+
+/// A kept answer of this command.
+fn answer_in(path: &Path) -> Result<Value, String> {
+    let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
+    let value: Result<Value, _> =
+        text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+    match value {
+        Ok(answer) if answer["command"] == "reproduce" => Ok(answer),
+        Ok(_) => Err("it is not what twinfs reproduce --format json prints".into()),
+        Err(error) => Err(error),
+    }
+    .map_err(|error| format!("{}: {error}", path.display()))
 }
 
 /// Rows of `twinfs bench --format json`.

@@ -5,7 +5,7 @@
 //! not without it, or the other way round; only what the choice changes is run.
 
 use serde_json::{Value, json};
-use twin_bench::Phase;
+use twin_bench::{BenchFailure, Phase};
 use twin_report::table::{Cell, Table, fixed, percent, seconds};
 use twin_report::units::figure;
 use twin_report::{Part, Report};
@@ -13,9 +13,10 @@ use twin_report::{Part, Report};
 use crate::check::{Check, Expect};
 use crate::choices::{self, Choice};
 use crate::claim::Claim;
+use crate::experiments::{self, Experiment};
 use crate::need::Need;
-use crate::progress::{Progress, STEPS, part_of};
-use crate::reproduce::{STUDIES, judge, judge_varied};
+use crate::progress::Progress;
+use crate::reproduce::{STUDIES, Varied, judge, vary};
 use crate::results::Results;
 
 /// A check of a claim, by its place.
@@ -89,7 +90,11 @@ fn named(claim: &'static Claim, results: &Results) -> Vec<(Which, String)> {
 /// A run without a choice.
 struct Turned {
     choice: &'static Choice,
-    /// Our figure without it.
+    tried: Tried,
+}
+
+/// Our figure with other runs, and whether the check is judged otherwise by it.
+struct Tried {
     ours: Result<f64, String>,
     turns: bool,
 }
@@ -104,12 +109,20 @@ pub fn explain(which: Which, results: &Results, threads: usize, progress: &Progr
     let choices: Vec<&Choice> = choices::all()
         .filter(|choice| choice.has_run() && choice.papers.contains(&which.claim.paper()))
         .collect();
-    let one = |(at, choice): (usize, &&'static Choice)| {
-        let progress = &part_of(progress, (at * STEPS, STEPS, choices.len() * STEPS));
-        without(choice, which, (check, results), threads, progress)
-    };
-    let turned: Vec<Turned> = choices.iter().enumerate().map(one).collect();
-    report(which, check, &runs, &turned)
+    let experiments: Vec<&'static Experiment> = experiments::of_claim(which.claim.id).collect();
+    let variations = choices.iter().map(|choice| &choice.without);
+    let varied = variations.chain(experiments.iter().map(|one| &one.runs)).map(|variation| {
+        Varied { claims: vec![which.claim], beside: Vec::new(), variation, counted_only: false }
+    });
+    let runs_varied = vary(&varied.collect::<Vec<_>>(), results, threads, progress);
+    let mut tried = runs_varied.into_iter().map(|ran| tried(which, check, ran));
+    let turned: Vec<Turned> = choices
+        .iter()
+        .zip(tried.by_ref())
+        .map(|(choice, tried)| Turned { choice, tried })
+        .collect();
+    let experiments: Vec<_> = experiments.into_iter().zip(tried).collect();
+    report(which, check, &runs, (&turned, &experiments))
 }
 
 /// The runs on which the check depends, with the phases that count: without one of them, the figure is another.
@@ -139,19 +152,13 @@ fn runs_behind(which: Which, results: &Results, ours: f64) -> Vec<(Need, Vec<Pha
     behind
 }
 
-fn without(
-    choice: &'static Choice,
-    which: Which,
-    (check, results): (&Check, &Results),
-    threads: usize,
-    progress: &Progress,
-) -> Turned {
-    let varied = judge_varied(&[which.claim], results, &choice.without, threads, progress);
-    let ours = varied
-        .map_err(|error| error.to_string())
-        .map(|judged| judged[0].checks.get(which.at).map_or(f64::NAN, |check| check.ours));
+/// What a check is by other results.
+fn tried(which: Which, check: &Check, results: Result<Results, BenchFailure>) -> Tried {
+    let ours = results.map_err(|error| error.to_string()).map(|results| {
+        judge(&[which.claim], &results)[0].checks.get(which.at).map_or(f64::NAN, |c| c.ours)
+    });
     let turns = ours.as_ref().is_ok_and(|ours| check.paper.holds(*ours) != check.holds());
-    Turned { choice, ours, turns }
+    Tried { ours, turns }
 }
 
 /// How far our figure is from the nearest one that would be judged otherwise, in words.
@@ -178,10 +185,15 @@ fn margin(check: &Check) -> String {
     }
 }
 
-fn report(which: Which, check: &Check, runs: &[(Need, Vec<Phase>)], turned: &[Turned]) -> Report {
+fn report(
+    which: Which,
+    check: &Check,
+    runs: &[(Need, Vec<Phase>)],
+    (turned, experiments): (&[Turned], &[(&Experiment, Tried)]),
+) -> Report {
     let claim = which.claim;
     let mut report = Report::answer("reproduce", format!("{}: {}", name(&which), check.what));
-    let names: Vec<&str> = turned.iter().filter(|t| t.turns).map(|t| t.choice.name).collect();
+    let names: Vec<&str> = turned.iter().filter(|t| t.tried.turns).map(|t| t.choice.name).collect();
     let turns = match (names.len(), turned.len()) {
         (_, 0) => "No declared choice has a run of this paper.".to_owned(),
         (0, all) => format!("None of the {all} declared choices with runs turns it."),
@@ -197,6 +209,8 @@ fn report(which: Which, check: &Check, runs: &[(Need, Vec<Phase>)], turned: &[Tu
     let mut lines = format!("kind: {} ({counts})\n", check.kind.name());
     if let Some(reason) = check.reason {
         lines += &format!("likely reason, where it does not hold: {reason}\n");
+    } else if !check.holds() {
+        lines += "reason: open\n";
     }
     report.add(Part::Lines(lines));
     match runs.is_empty() {
@@ -208,14 +222,26 @@ fn report(which: Which, check: &Check, runs: &[(Need, Vec<Phase>)], turned: &[Tu
             report.add(parts_of_time(runs));
         }
     }
+    if !experiments.is_empty() {
+        report.add(Part::heading("Experiments"));
+        let columns = ["experiment", "what is changed", "ours", "holds", "turns it"];
+        let row = |(one, tried): &(&Experiment, Tried)| {
+            let of = [Cell::from(one.name), Cell::from(one.about)];
+            of.into_iter().chain(of_tried(tried, check)).collect::<Vec<Cell>>()
+        };
+        report.add(Table::new(columns, 2).with(experiments.iter().map(row)));
+    }
     if !turned.is_empty() {
         report.add(Part::heading("Without each choice"));
         let columns = ["choice", "basis", "in its place", "ours", "holds", "turns it"];
         report.add(Table::new(columns, 3).with(turned.iter().map(|t| of_choice(t, check))));
     }
     let rows = turned.iter().map(|t| {
-        json!({ "choice": t.choice.name, "basis": t.choice.basis.name(), "ours": t.ours.as_ref().ok(),
-                "turns": t.turns })
+        json!({ "choice": t.choice.name, "basis": t.choice.basis.name(), "ours": t.tried.ours.as_ref().ok(), "turns": t.tried.turns })
+    });
+    report.add_rows(rows);
+    let rows = experiments.iter().map(|(one, tried)| {
+        json!({ "experiment": one.name, "ours": tried.ours.as_ref().ok(), "turns": tried.turns })
     });
     report.add_rows(rows);
     report.change_json(|row| {
@@ -262,20 +288,19 @@ fn parts_of_time(runs: &[(Need, Vec<Phase>)]) -> Table {
 }
 
 fn of_choice(turned: &Turned, check: &Check) -> Vec<Cell> {
+    let Choice { name, basis, instead, .. } = turned.choice;
+    let of = [Cell::from(*name), Cell::from(basis.name()), Cell::from(*instead)];
+    of.into_iter().chain(of_tried(&turned.tried, check)).collect()
+}
+
+/// Our figure, whether it holds, and whether that is otherwise.
+fn of_tried(tried: &Tried, check: &Check) -> [Cell; 3] {
     let yes = |is: bool| Cell::from(if is { "yes" } else { "no" });
-    let (ours, holds) = match &turned.ours {
+    let (ours, holds) = match &tried.ours {
         Ok(ours) => (Cell::from(figure(*ours)), yes(check.paper.holds(*ours))),
         Err(_) => (Cell::from("no run"), Cell::from("")),
     };
-    let Choice { name, basis, instead, .. } = turned.choice;
-    vec![
-        Cell::from(*name),
-        Cell::from(basis.name()),
-        Cell::from(*instead),
-        ours,
-        holds,
-        Cell::from(if turned.turns { "TURNS" } else { "" }),
-    ]
+    [ours, holds, Cell::from(if tried.turns { "TURNS" } else { "" })]
 }
 
 #[cfg(test)]

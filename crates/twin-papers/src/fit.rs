@@ -6,7 +6,7 @@
 use crate::choices::FITTED;
 use crate::clc::{self, Cell, Score, System};
 use crate::progress::{Progress, silent};
-use crate::results::run_all;
+use crate::running::run_all;
 use crate::variation::with;
 use twin_bench::BenchFailure;
 

@@ -8,12 +8,10 @@ use crate::claims::{cut_and_paste, file_layout, heuristic, real_log};
 use crate::need::Need;
 use crate::pages::page_needs;
 use crate::paper::Paper;
-use crate::progress::{Progress, STEPS, part_of};
-use crate::results::{OnEnd, Results, run_watched};
-use crate::studies::days::{self, Days};
-use crate::studies::file_layout::Study;
-use crate::studies::real_log::Pairs;
-use crate::studies::servers::Studies;
+use crate::progress::Progress;
+use crate::results::{OnEnd, Results};
+use crate::running::{Wanted, run_each, run_one};
+use crate::studies::{Part, days, file_layout as layouts, real_log as pairs, servers};
 use crate::variation::Variation;
 
 /// The claims that are judged by studies of their own, beside runs of benchmarks.
@@ -64,28 +62,31 @@ pub fn reproduce(
     let (mut needs, watched) = needs(claims, for_page);
     let is_shown = |need: &Need| watched.iter().any(|(own, _)| own == need);
     needs.retain(|need| is_shown(need) || !known.phases.contains_key(need));
-    let of_days = claims.iter().any(|claim| claim.id == cut_and_paste::CLAIM.id);
-    let days = if of_days { STEPS * days::runs() } else { 0 };
-    let before = STEPS * needs.len();
-    let of_runs = part_of(progress, (0, before, before + days));
-    let mut results = run_watched((needs, &watched), variation, threads, &of_runs, on_end)?;
+    let wanted = Wanted { needs, watched: &watched, parts: parts(claims), variation };
+    let mut results = run_one(wanted, threads, progress, on_end)?;
     for (need, phases) in &known.phases {
         results.phases.entry(need.clone()).or_insert_with(|| phases.clone());
     }
-    if claims.iter().any(|claim| claim.id == heuristic::CLAIM.id) {
-        results.servers = Studies::run(variation);
-    }
-    if of_days {
-        let of_days = part_of(progress, (before, days, before + days));
-        results.days = Days::run(variation, &of_days);
-    }
-    if claims.iter().any(|claim| claim.id == file_layout::CLAIM.id) {
-        results.layouts = Study::run(variation);
-    }
-    if claims.iter().any(|claim| claim.id == real_log::CLAIM.id) {
-        results.real_logs = Pairs::run();
-    }
     Ok((judge(claims, &results), results))
+}
+
+/// The runs of the studies that claims need.
+fn parts(claims: &[&'static Claim]) -> Vec<Part> {
+    let has = |study: &Claim| claims.iter().any(|claim| claim.id == study.id);
+    let mut parts = Vec::new();
+    if has(&heuristic::CLAIM) {
+        parts.extend((0..servers::count()).map(Part::Server));
+    }
+    if has(&cut_and_paste::CLAIM) {
+        parts.extend((0..days::count()).map(Part::Day));
+    }
+    if has(&file_layout::CLAIM) {
+        parts.extend((0..layouts::count()).map(Part::Layout));
+    }
+    if has(&real_log::CLAIM) {
+        parts.extend((0..pairs::count()).map(Part::RealLog));
+    }
+    parts
 }
 
 /// Judges claims by results.
@@ -115,39 +116,93 @@ fn count_once(judged: &mut [Judged]) {
     }
 }
 
-/// Judges claims on the models with a variation, given their results without it: only what the
-/// variation changes is run.
-pub(crate) fn judge_varied(
-    claims: &[&'static Claim],
+/// Claims, runs beside theirs, and the variation with which both are run.
+pub(crate) struct Varied {
+    pub(crate) claims: Vec<&'static Claim>,
+    pub(crate) beside: Vec<Need>,
+    pub(crate) variation: &'static Variation,
+    /// Runs on which no counted check depends are left as they are without the variation.
+    pub(crate) counted_only: bool,
+}
+
+/// The results of claims with variations, given those without: only what a variation changes is run, and once for
+/// all variations that change it into the same.
+pub(crate) fn vary(
+    all: &[Varied],
     unchanged: &Results,
-    variation: &Variation,
     threads: usize,
     progress: &Progress,
-) -> Result<Vec<Judged>, BenchFailure> {
-    let needs = claims.iter().flat_map(|c| (c.needs)());
-    let changed = needs.filter(|need| (variation.run)(need) != *need).collect();
-    let mut results = run_watched((changed, &[]), variation, threads, progress, &|_, _| {})?;
-    for (need, phases) in &unchanged.phases {
-        results.phases.entry(need.clone()).or_insert_with(|| phases.clone());
+) -> Vec<Result<Results, BenchFailure>> {
+    let wanted: Vec<Wanted<'_>> = all.iter().map(|varied| varied.wanted(unchanged)).collect();
+    let results = run_each(&wanted, unchanged, threads, (progress, &|_, _| {}));
+    let whole = |(varied, results): (&Varied, Result<Results, BenchFailure>)| {
+        results.map(|results| varied.completed(results, unchanged))
+    };
+    all.iter().zip(results).map(whole).collect()
+}
+
+impl Varied {
+    /// What the variation changes.
+    fn wanted(&self, unchanged: &Results) -> Wanted<'_> {
+        let variation = self.variation;
+        let counts = |claim: &&&'static Claim| {
+            let checks = (claim.judge)(unchanged);
+            !self.counted_only || checks.iter().any(|check| check.kind.counts())
+        };
+        let claims: Vec<&'static Claim> = self.claims.iter().filter(counts).copied().collect();
+        let needs = claims.iter().flat_map(|claim| (claim.needs)());
+        let is_new =
+            |need: &Need| (variation.run)(need) != *need || !unchanged.phases.contains_key(need);
+        let needs = needs.chain(self.beside.iter().cloned()).filter(is_new).collect();
+        let is_changed = |part: &Part| match *part {
+            Part::Server(at) => {
+                variation.changes_servers() && (servers::counts(at) || !self.counted_only)
+            }
+            Part::Day(at) => {
+                days::is_changed(at, variation) && (days::counts(at) || !self.counted_only)
+            }
+            Part::Layout(_) => variation.ageing.is_some(),
+            // No variation concerns them.
+            Part::RealLog(_) => false,
+        };
+        let parts = parts(&claims).into_iter().filter(is_changed).collect();
+        Wanted { needs, watched: &[], parts, variation }
     }
-    let of_servers = claims.iter().any(|claim| claim.id == heuristic::CLAIM.id);
-    results.servers = match of_servers && variation.changes_servers() {
-        true => Studies::run(variation),
-        false => unchanged.servers.clone(),
-    };
-    let of_days = claims.iter().any(|claim| claim.id == cut_and_paste::CLAIM.id);
-    results.days = match of_days && variation.server.is_some() {
-        true => Days::run(variation, progress),
-        false => unchanged.days.clone(),
-    };
-    let of_layouts = claims.iter().any(|claim| claim.id == file_layout::CLAIM.id);
-    results.layouts = match of_layouts && variation.ageing.is_some() {
-        true => Study::run(variation),
-        false => unchanged.layouts.clone(),
-    };
-    // No variation concerns them.
-    results.real_logs = unchanged.real_logs.clone();
-    Ok(judge(claims, &results))
+
+    /// These results, and for what was not run again the unchanged ones.
+    fn completed(&self, results: Results, unchanged: &Results) -> Results {
+        let Results { mut phases, servers, days, layouts, .. } = results;
+        for (need, unchanged) in &unchanged.phases {
+            phases.entry(need.clone()).or_insert_with(|| unchanged.clone());
+        }
+        let has = |study: &Claim| self.claims.iter().any(|claim| claim.id == study.id);
+        let mut whole = Results::of(phases);
+        if has(&heuristic::CLAIM) {
+            whole.servers.all = instead(&unchanged.servers.all, servers.all);
+        }
+        if has(&cut_and_paste::CLAIM) {
+            whole.days.0 = instead(&unchanged.days.0, days.0);
+        }
+        if has(&file_layout::CLAIM) {
+            whole.layouts.all = instead(&unchanged.layouts.all, layouts.all);
+        }
+        if has(&real_log::CLAIM) {
+            whole.real_logs = unchanged.real_logs.clone();
+        }
+        whole
+    }
+}
+
+/// Those of the changed ones that there are, and the unchanged ones in place of the others.
+fn instead<T: Clone>(unchanged: &[Option<T>], changed: Vec<Option<T>>) -> Vec<Option<T>> {
+    let mut all = unchanged.to_vec();
+    for (at, changed) in changed.into_iter().enumerate().filter(|(_, one)| one.is_some()) {
+        if all.len() <= at {
+            all.resize_with(at + 1, || None);
+        }
+        all[at] = changed;
+    }
+    all
 }
 
 /// The claims of some papers among these.

@@ -6,10 +6,11 @@
 use crate::choices::{self, Choice};
 use crate::claim::Claim;
 use crate::clc;
+use crate::need::Need;
 use crate::paper::Paper;
 use crate::progress::Progress;
-use crate::reproduce::{judge, judge_varied, of_papers};
-use crate::results::{Results, run_watched};
+use crate::reproduce::{Varied, judge, of_papers, vary};
+use crate::results::Results;
 use crate::tally::{Tally, tally};
 use twin_bench::BenchFailure;
 
@@ -40,40 +41,45 @@ pub fn worths(
     threads: usize,
     progress: &Progress,
 ) -> Vec<Worth> {
-    let mut all = Vec::new();
-    for choice in choices::all() {
-        let claims = of_papers(claims, choice.papers);
-        if claims.is_empty() {
-            continue;
-        }
-        let with = tally(&judge(&claims, results));
-        let run = || without(choice, &claims, results, threads, progress);
-        all.push(Worth { choice, with, without: choice.has_run().then(run) });
-    }
-    all
+    let of = |choice: &'static Choice| (choice, of_papers(claims, choice.papers));
+    let concerned: Vec<_> =
+        choices::all().map(of).filter(|(_, claims)| !claims.is_empty()).collect();
+    let run = || concerned.iter().filter(|(choice, _)| choice.has_run());
+    let varied = |(choice, claims): &(&'static Choice, Vec<&'static Claim>)| Varied {
+        claims: claims.clone(),
+        beside: if changes_table(choice, results) { clc::needs() } else { Vec::new() },
+        variation: &choice.without,
+        counted_only: false,
+    };
+    let varied: Vec<Varied> = run().map(varied).collect();
+    let mut runs = vary(&varied, results, threads, progress).into_iter();
+    let worth = |(choice, claims): &(&'static Choice, Vec<&'static Claim>)| Worth {
+        choice,
+        with: tally(&judge(claims, results)),
+        without: match choice.has_run() {
+            true => runs.next().map(|ran| ran.map(|ran| without(choice, claims, (results, &ran)))),
+            false => None,
+        },
+    };
+    concerned.iter().map(worth).collect()
 }
 
-/// Judges claims without a choice.
+/// Whether cells of the table of 1994, as far as it was run, depend on a choice.
+fn changes_table(choice: &Choice, results: &Results) -> bool {
+    let mut of_table = clc::needs().into_iter().filter(|need| results.phases.contains_key(need));
+    let is_changed = |need: Need| (choice.without.run)(&need) != need;
+    choice.papers.contains(&Paper::Clc) && of_table.any(is_changed)
+}
+
+/// Judges claims without a choice, whose results follow those with it.
 fn without(
     choice: &Choice,
     claims: &[&'static Claim],
-    results: &Results,
-    threads: usize,
-    progress: &Progress,
-) -> Result<Without, BenchFailure> {
-    let run = &choice.without;
-    let tallies = tally(&judge_varied(claims, results, run, threads, progress)?);
-    let mut of_table = clc::needs().into_iter().filter(|need| results.phases.contains_key(need));
-    let changed = of_table.any(|need| (run.run)(&need) != need);
+    (with, without): (&Results, &Results),
+) -> Without {
     let score = |results: &Results| clc::score(clc::cells(results).iter());
-    let table = match choice.papers.contains(&Paper::Clc) && changed {
-        true => {
-            let other = run_watched((clc::needs(), &[]), run, threads, progress, &|_, _| {})?;
-            Some([score(results), score(&other)])
-        }
-        false => None,
-    };
-    Ok(Without { tallies, table })
+    let table = changes_table(choice, with).then(|| [score(with), score(without)]);
+    Without { tallies: tally(&judge(claims, without)), table }
 }
 
 /// All choices with what each is worth, for the terminal.

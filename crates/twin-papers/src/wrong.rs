@@ -10,8 +10,8 @@ use crate::check::Check;
 use crate::claim::Claim;
 use crate::need::Need;
 use crate::paper::Paper;
-use crate::progress::{Progress, STEPS, part_of};
-use crate::reproduce::{judge, judge_varied, of_papers};
+use crate::progress::Progress;
+use crate::reproduce::{Varied, judge, of_papers, vary};
 use crate::results::Results;
 use crate::variation::{Layout, OtherAgeing, OtherServer, Variation, bsd, on, on_bsd, with};
 use twin_bench::BenchFailure;
@@ -163,14 +163,20 @@ pub fn plant(
     threads: usize,
     progress: &Progress,
 ) -> Result<Vec<Found>, BenchFailure> {
+    let concerned = |wrong: &&'static Wrong| !of_papers(claims, wrong.papers).is_empty();
+    let planted: Vec<&'static Wrong> = WRONG.iter().filter(concerned).collect();
+    let varied = |wrong: &&'static Wrong| Varied {
+        claims: of_papers(claims, wrong.papers),
+        beside: Vec::new(),
+        variation: &wrong.runs,
+        counted_only: true,
+    };
+    let varied: Vec<Varied> = planted.iter().map(varied).collect();
+    let mistaken = vary(&varied, right, threads, progress);
     let mut all = Vec::new();
-    let concerned = |wrong: &&Wrong| !of_papers(claims, wrong.papers).is_empty();
-    let planted: Vec<&Wrong> = WRONG.iter().filter(concerned).collect();
-    for (number, wrong) in planted.iter().enumerate() {
-        let progress = &part_of(progress, (number * STEPS, STEPS, planted.len() * STEPS));
-        let concerned = of_papers(claims, wrong.papers);
-        let judged = judge(&concerned, right);
-        let mistaken = judge_varied(&concerned, right, &wrong.runs, threads, progress)?;
+    for ((wrong, varied), mistaken) in planted.into_iter().zip(&varied).zip(mistaken) {
+        let judged = judge(&varied.claims, right);
+        let mistaken = judge(&varied.claims, &mistaken?);
         let of = |paper: Paper| {
             let pairs = judged.iter().zip(&mistaken).filter(|(j, _)| j.claim.paper() == paper);
             let checks = pairs.flat_map(|(right, wrong)| right.checks.iter().zip(&wrong.checks));

@@ -28,7 +28,7 @@ fn said(out: &Output) -> String {
 }
 
 #[test]
-fn a_wrong_command_line_is_told_and_exits_with_2() {
+fn a_wrong_command_line_is_an_error_and_exits_with_2() {
     let lines: [(&[&str], &str); 3] = [
         (&["efs-tabl"], "did you mean \"efs-table\""),
         (&["small-create", "--cells"], "--cells"),
@@ -46,6 +46,28 @@ fn the_claims_are_listed() {
     let out = program(&["--list"]).output().unwrap();
     let list = String::from_utf8_lossy(&out.stdout).into_owned();
     assert_eq!(list.lines().count(), twin_papers::claims().len(), "{list}");
+}
+
+#[test]
+fn a_kept_answer_gives_the_table_of_what_does_not_hold_without_a_run() {
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("reproduce-kept.json");
+    let row = |what: &str, ours: f64| {
+        format!(
+            r#"{{"claim":"small-create","what":"create: {what}","kind":"paper","ours":{ours}}}"#
+        )
+    };
+    let rows = [row("BSD-LFS / FFS-m8r2", 17.26), row("BSD-LFS / FFS-m1r2", 10.0)].join(",");
+    std::fs::write(&kept, format!(r#"{{"command":"reproduce","rows":[{rows}]}}"#)).unwrap();
+    let out = program(&["--failures", "--of", kept.to_str().unwrap()]).output().unwrap();
+    let table = String::from_utf8_lossy(&out.stdout).into_owned();
+    assert!(out.status.success(), "{}", said(&out));
+    assert_eq!(table.lines().count(), 3, "{table}");
+    let first = "| LvC 2, fig. 1 | create: BSD-LFS / FFS-m8r2 | 10 (within 20%) | 17.3 | by 4.4BSD";
+    assert!(table.lines().nth(2).unwrap().starts_with(first), "{table}");
+    std::fs::write(&kept, "[]").unwrap();
+    let out = program(&["--failures", "--of", kept.to_str().unwrap()]).output().unwrap();
+    assert!(!out.status.success() && said(&out).contains("--format json"), "{}", said(&out));
+    std::fs::remove_file(kept).unwrap();
 }
 
 /// A page was written over whatever had its name, when the minutes of work were done.

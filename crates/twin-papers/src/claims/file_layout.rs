@@ -26,10 +26,11 @@ pub(crate) const CLAIM: Claim = Claim {
     judge,
 };
 
-const LOADS: &str = "the loads are generators of each kind with sizes from other studies of the time; the \
-    snapshots of the 48 file systems are not to be had";
+const LOADS: &str = "open: the loads are generators of each kind with sizes from other studies of the time; the \
+    snapshots of the 48 file systems are not to be had, and what was tried is in docs/reproduction.md";
 
-const FULL: &str = "articles' sizes and the times for which newsgroups keep them are not published";
+const FULL: &str =
+    "open: articles' sizes and the times for which newsgroups keep them are not published";
 
 fn judge(results: &Results) -> Vec<Check> {
     let study = &results.layouts;

@@ -75,7 +75,8 @@ impl Point {
 
 const FULL: &str = "by the paper's own arithmetic (0.45 s to read a segment, 0.60 s to write one, 168 \
                     transactions in 4.1 s) a log that is 81% live, overwritten at random, with 18 segments \
-                    kept clean, leaves 0.47; 0.59 needs a log that is 77% live (docs/reproduction.md)";
+                    kept clean, leaves 0.47; 0.59 needs a log that is 77% live (docs/reproduction.md). The window in which it is \
+                    measured matters (--without tpcb-window)";
 
 /// The runs by utilization, for the page.
 pub(crate) fn runs() -> [(&'static str, Need); 2] {

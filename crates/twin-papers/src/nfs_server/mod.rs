@@ -133,6 +133,8 @@ pub struct Outcome {
     pub disk_bytes: u64,
     /// The history of the log.
     pub history: History,
+    /// The share of creates whose file a look at the client's next request finds, if that was looked for.
+    pub found_ahead: Option<f64>,
 }
 
 impl Outcome {

@@ -11,4 +11,4 @@ mod summary;
 pub use html::html;
 pub(crate) use html::page_needs;
 pub use present::by_phase;
-pub use report::{failures, json, rows, text, verdict};
+pub use report::{failures, failures_of, json, rows, text, verdict};

@@ -1,6 +1,9 @@
 //! The results of claims for the terminal and for programs.
 
+use crate::check::{Check, Kind};
 use crate::claim::Judged;
+use crate::claims::claims;
+use crate::results::Results;
 use crate::tally::tally;
 use twin_report::units::list;
 
@@ -80,20 +83,47 @@ pub fn json(judged: &[Judged]) -> serde_json::Value {
 
 /// Every counted check that does not hold, as the table of docs/reproduction.md.
 pub fn failures(judged: &[Judged]) -> String {
+    let all = judged.iter().flat_map(|Judged { claim, checks }| {
+        checks.iter().map(move |check| (claim.source, check.clone()))
+    });
+    table(all)
+}
+
+/// The same of kept answers, those of `--format json`: their figures, with the causes as they are known now.
+pub fn failures_of(answers: &[serde_json::Value]) -> String {
+    let all = claims().iter().flat_map(|claim| {
+        let known = (claim.judge)(&Results::empty());
+        let rows = answers.iter().flat_map(|answer| answer["rows"].as_array()).flatten();
+        let own: Vec<Check> = rows
+            .filter(|row| row["claim"] == claim.id)
+            .filter_map(|row| kept(row, &known))
+            .collect();
+        own.into_iter().map(|check| (claim.source, check))
+    });
+    table(all)
+}
+
+/// A check with the figure and the kind of a kept row.
+fn kept(row: &serde_json::Value, known: &[Check]) -> Option<Check> {
+    let check = known.iter().find(|check| row["what"] == check.what.as_str())?;
+    let kind = Kind::ALL.into_iter().find(|kind| row["kind"] == kind.name())?;
+    // What is no number, or infinite, has no figure in JSON.
+    let ours = row["ours"].as_f64().unwrap_or(f64::NAN);
+    Some(Check { kind, ours, ..check.clone() })
+}
+
+fn table(checks: impl Iterator<Item = (&'static str, Check)>) -> String {
     let mut out = String::from(
         "| paper, section | statement | paper's | ours | cause |\n|---|---|---|---|---|\n",
     );
-    for Judged { claim, checks } in judged {
-        for check in checks.iter().filter(|check| check.kind.counts() && !check.holds()) {
-            let tolerance = match check.paper.tolerance() {
-                bound if bound.is_empty() => bound,
-                tolerance => format!(" ({tolerance})"),
-            };
-            let (source, what, ours) = (claim.source, &check.what, check.ours_in_words());
-            let cause = check.reason.unwrap_or("open");
-            out +=
-                &format!("| {source} | {what} | {}{tolerance} | {ours} | {cause} |\n", check.paper);
-        }
+    for (source, check) in checks.filter(|(_, check)| check.kind.counts() && !check.holds()) {
+        let tolerance = match check.paper.tolerance() {
+            bound if bound.is_empty() => bound,
+            tolerance => format!(" ({tolerance})"),
+        };
+        let (what, ours) = (&check.what, check.ours_in_words());
+        let cause = check.reason.unwrap_or("open");
+        out += &format!("| {source} | {what} | {}{tolerance} | {ours} | {cause} |\n", check.paper);
     }
     out
 }

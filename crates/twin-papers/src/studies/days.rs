@@ -2,7 +2,6 @@
 //! data kept in each of the paper's ways.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use twin_cache::flush::{self, FlushBy, Grain, Survives};
 use twin_lab::server::{
@@ -11,9 +10,8 @@ use twin_lab::server::{
 use twin_lab::{Workload, plan};
 use twin_rt::{SECS, Time};
 
-use super::parallel::in_parallel;
-use crate::progress::{Progress, STEPS};
 use crate::variation::{OtherServer, Variation};
+use crate::work::Share;
 
 /// The server of the paper.
 const SERVER: &str = "cut-and-paste";
@@ -121,20 +119,42 @@ fn vary(server: &mut ServerFile, change: OtherServer) {
     }
 }
 
+/// Whether a variation changes what a run does. What is in no NVRAM does not depend on its size, nor what does not
+/// wait for 30 seconds on how long that is.
+pub(crate) fn is_changed(at: usize, variation: &Variation) -> bool {
+    let Some(job) = jobs().get(at).copied() else { return false };
+    let is_nvram = matches!(job.kept, DirtyData::NvramFiles | DirtyData::NvramBlocks);
+    match variation.server {
+        None => false,
+        Some(OtherServer::NoUpdate) => job.kept == DirtyData::Seconds,
+        Some(OtherServer::EndlessNvram) => is_nvram,
+        Some(OtherServer::UntilDurable) => job.kept != DirtyData::Seconds,
+    }
+}
+
+/// Whether counted checks depend on a run: the loads by hand were made to show what the paper found.
+pub(crate) fn counts(at: usize) -> bool {
+    jobs().get(at).is_some_and(|job| matches!(job.load, Load::Day(_)))
+}
+
 /// Whether a variation changes any of the servers that are run.
 #[cfg(test)]
 pub(crate) fn changes(variation: &Variation) -> bool {
-    let server = |job: &Job, variation| format!("{:?}", job.server(variation));
-    jobs().iter().any(|job| server(job, variation) != server(job, &Variation::NONE))
+    (0..count()).any(|at| is_changed(at, variation))
 }
 
 /// The figures of all runs; `None` for one that failed.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Days(Vec<Option<ServerFigures>>);
+pub(crate) struct Days(pub(crate) Vec<Option<ServerFigures>>);
 
 /// The number of runs.
-pub(crate) fn runs() -> usize {
+pub(crate) fn count() -> usize {
     jobs().len()
+}
+
+/// Carries a run out with a variation; `None` if it fails. Tells which share of a day is done.
+pub(crate) fn run(at: usize, variation: &Variation, share: &Share) -> Option<ServerFigures> {
+    jobs().get(at)?.run(variation, share)
 }
 
 /// All runs, in the order of [`Days`].
@@ -184,13 +204,8 @@ impl Job {
         Ok(server)
     }
 
-    /// The figures; `None` if the run fails, or an operation in it. Tells how many of [`STEPS`] of a day are
-    /// done.
-    fn run(
-        self,
-        variation: &Variation,
-        progress: impl Fn(usize) + 'static,
-    ) -> Option<ServerFigures> {
+    /// The figures; `None` if the run fails, or an operation in it.
+    fn run(self, variation: &Variation, share: &Share) -> Option<ServerFigures> {
         let server = self.server(variation).ok()?;
         let by_hand = match self.load {
             Load::Day(_) => None,
@@ -205,9 +220,10 @@ impl Job {
         };
         let workloads: Vec<Workload> = server.clients.iter().map(workload).collect();
         let is_day = matches!(self.load, Load::Day(_));
+        let share = Arc::clone(share);
         let progress = Box::new(move |now: Time| {
             if is_day {
-                progress((now.0 / (DAY_NS / STEPS as u64)).min(STEPS as u64 - 1) as usize);
+                share(now.0 as f64 / DAY_NS as f64);
             }
         });
         let figures = simulate_server_telling(&server, &workloads, progress).ok()?;
@@ -219,24 +235,6 @@ impl Days {
     /// True if nothing was run.
     pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
-    }
-
-    /// Runs everything with a variation, two runs at a time.
-    pub(crate) fn run(variation: &Variation, progress: &Progress) -> Days {
-        let jobs: Vec<(usize, Job)> = jobs().into_iter().enumerate().collect();
-        let done: Arc<Vec<AtomicUsize>> = Arc::new(jobs.iter().map(|_| 0.into()).collect());
-        Days(in_parallel(&jobs, |(number, job)| {
-            let (number, done, progress) = (*number, Arc::clone(&done), Arc::clone(progress));
-            let of_job = move |steps: usize| {
-                if done[number].swap(steps, Ordering::Relaxed) != steps {
-                    let sum = done.iter().map(|one| one.load(Ordering::Relaxed)).sum();
-                    progress(sum, done.len() * STEPS);
-                }
-            };
-            let figures = job.run(variation, of_job.clone());
-            of_job(STEPS);
-            figures
-        }))
     }
 
     pub(crate) fn of(

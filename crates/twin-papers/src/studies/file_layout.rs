@@ -8,9 +8,9 @@ use twin_rt::{SECS, Time};
 use twin_sim::Platter;
 
 use super::benchmark::{SIZES, Sequential};
-use super::parallel::in_parallel;
 use super::population::{FileSystem, LAST_DAY, POPULATION};
 use crate::variation::Variation;
+use crate::work::Share;
 use twin_ageing::{AgeSettings, Aged, ageing_settings, make_old, new_volume, with_space_of};
 use twin_bench::simulated;
 use twin_lab::disk_of;
@@ -118,14 +118,16 @@ fn settings(config: &Config) -> Result<AgeSettings, String> {
 }
 
 /// Ages a file system, and measures.
-fn run(system: &FileSystem) -> Result<Old, String> {
+fn grow_old(system: &FileSystem, share: &Share) -> Result<Old, String> {
     let config = system.config().ok_or("no such configuration")?;
     let how = settings(&config)?;
     let new = new_volume(&how).map_err(|e| e.to_string())?;
     let name = format!("{}:{}", system.server, system.name);
     let load = Load::new(system.habits, new.geometry, new.capacity, system.course(), &name);
     let mut growing = Growing { load, how: how.clone(), aged: None };
+    let days = (system.history_days() + LAST_DAY) as f64;
     growing.go_on(system.history_days() * SESSIONS_A_DAY)?;
+    share(system.history_days() as f64 / days);
     let empty = match system.timed {
         true => SIZES
             .map(|size| speeds(&Run::from(&config), size))
@@ -149,6 +151,7 @@ fn run(system: &FileSystem) -> Result<Old, String> {
             }
         }
         old.snapshots.push(snapshot);
+        share((system.history_days() + day) as f64 / days);
     }
     Ok(old)
 }
@@ -197,10 +200,12 @@ fn test(
     })
 }
 
-impl Study {
-    /// Ages and measures everything, two file systems at a time.
-    pub(crate) fn run(variation: &Variation) -> Study {
-        let of = |system: &FileSystem| run(&system.varied(variation.ageing)).ok();
-        Study { all: in_parallel(&POPULATION, of) }
-    }
+/// The number of file systems.
+pub(crate) fn count() -> usize {
+    POPULATION.len()
+}
+
+/// Ages and measures a file system with a variation; `None` if that fails. Tells which share of its days is done.
+pub(crate) fn run(at: usize, variation: &Variation, share: &Share) -> Option<Old> {
+    grow_old(&POPULATION.get(at)?.varied(variation.ageing), share).ok()
 }

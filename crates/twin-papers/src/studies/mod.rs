@@ -3,7 +3,15 @@
 pub(crate) mod benchmark;
 pub(crate) mod days;
 pub(crate) mod file_layout;
-mod parallel;
 pub(crate) mod population;
 pub(crate) mod real_log;
 pub(crate) mod servers;
+
+/// A run of a study, by its number there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Part {
+    Server(usize),
+    Day(usize),
+    Layout(usize),
+    RealLog(usize),
+}

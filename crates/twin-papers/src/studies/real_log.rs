@@ -7,10 +7,9 @@
 
 use twin_clean::{trigger, victim};
 use twin_lab::{Config, Figures, Workload, simulate};
-use twin_trace::nfs::{Pauses, SERVERS};
+use twin_trace::nfs::{Pauses, SERVERS, Totals};
 use twin_trace::replay::Pace;
 
-use super::parallel::in_parallel;
 use super::servers::MODELS;
 use crate::nfs_server::{Cleaning, Outcome, Study, WriteModel};
 
@@ -35,22 +34,57 @@ pub(crate) struct Pair {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Pairs(pub(crate) Vec<Pair>);
 
-impl Pairs {
-    /// Runs all, two at a time.
-    pub(crate) fn run() -> Pairs {
-        let all: Vec<(usize, usize)> = (0..SERVERS.len())
-            .flat_map(|server| (0..MODELS.len()).map(move |model| (server, model)))
-            .collect();
-        Pairs(in_parallel(&all, |&(server, model)| pair(server, model)))
+/// A server and a write model, in the order of [`Pairs`].
+fn parts() -> Vec<(usize, usize)> {
+    (0..SERVERS.len())
+        .flat_map(|server| (0..MODELS.len()).map(move |model| (server, model)))
+        .collect()
+}
+
+/// One of the logs of a pair.
+pub(crate) enum Half {
+    Bare(Option<Box<Outcome>>),
+    Real(Option<Box<Figures>>),
+}
+
+/// The number of runs: two for each pair.
+pub(crate) fn count() -> usize {
+    2 * parts().len()
+}
+
+/// Carries one of them out.
+pub(crate) fn run(at: usize) -> Half {
+    let (server, model) = parts()[at / 2];
+    match at.is_multiple_of(2) {
+        true => Half::Bare(bare(server, model).map(Box::new)),
+        false => Half::Real(real(server, model).map(Box::new)),
     }
 }
 
-fn pair(server: usize, model: usize) -> Pair {
-    let (write, model) = MODELS[model];
-    let totals = SERVERS[server].scaled(PERCENT[server] as f64 / 100.0);
+impl Pairs {
+    /// Puts what a run gave into its place.
+    pub(crate) fn put(&mut self, at: usize, half: Half) {
+        while self.0.len() <= at / 2 {
+            let (server, model) = parts()[self.0.len()];
+            let name = format!("{}-like, {}", SERVERS[server].name, MODELS[model].1);
+            self.0.push(Pair { name, bare: None, real: None });
+        }
+        match half {
+            Half::Bare(bare) => self.0[at / 2].bare = bare.map(|outcome| *outcome),
+            Half::Real(real) => self.0[at / 2].real = real.map(|figures| *figures),
+        }
+    }
+}
+
+/// The part of a server that makes a file system of a gigabyte.
+fn part(server: usize) -> Totals {
+    SERVERS[server].scaled(PERCENT[server] as f64 / 100.0)
+}
+
+fn bare(server: usize, model: usize) -> Option<Outcome> {
     let study = Study {
-        totals,
-        model: write,
+        totals: part(server),
+        model: MODELS[model].0,
         cleaning: Cleaning::When(trigger::REGISTRY.default_entry()),
         victim: &victim::REGISTRY[1],
         seed: 1,
@@ -58,17 +92,17 @@ fn pair(server: usize, model: usize) -> Pair {
         lost: 0.0,
         stops: false,
     };
-    let size = ((totals.file_system_bytes as f64 * VOLUME) as u64).next_multiple_of(1 << 20);
+    study.run().ok()
+}
+
+fn real(server: usize, model: usize) -> Option<Figures> {
+    let bytes = part(server).file_system_bytes;
+    let size = ((bytes as f64 * VOLUME) as u64).next_multiple_of(1 << 20);
     let (when, victim) = (trigger::REGISTRY.default_entry().name, victim::REGISTRY[1].name);
-    let config = Config::parse(&format!("{CONFIG},size={size},when={when},victim={victim}"));
-    let durable = if write == WriteModel::Sync { "yes" } else { "no" };
+    let config = format!("{CONFIG},size={size},when={when},victim={victim}");
+    let durable = if MODELS[model].0 == WriteModel::Sync { "yes" } else { "no" };
     let (at, part) = (server + 1, PERCENT[server]);
     let requests = format!("file-server:server={at},part={part}%,durable={durable}");
     let workload = Workload::Generated(requests, 1);
-    let run = |config| simulate(&config, &workload, Pace::Recorded { speed: 1.0 }).ok();
-    Pair {
-        name: format!("{}-like, {model}", SERVERS[server].name),
-        bare: study.run().ok(),
-        real: config.ok().and_then(run),
-    }
+    simulate(&Config::parse(&config).ok()?, &workload, Pace::Recorded { speed: 1.0 }).ok()
 }

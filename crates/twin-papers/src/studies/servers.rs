@@ -3,9 +3,8 @@
 
 use twin_clean::{trigger, victim};
 use twin_lab::History;
-use twin_trace::nfs::SERVERS;
+use twin_trace::nfs::{SERVERS, Stream, look_ahead};
 
-use super::parallel::in_parallel;
 use crate::nfs_server::{Cleaning, Outcome, Study, WriteModel};
 use crate::variation::Variation;
 
@@ -27,7 +26,8 @@ enum Policies {
 /// The share of the loss probe's requests that the paper's tracer lost.
 const LOST: f64 = 2.0 / 2200.0;
 
-fn run(at: usize, model: WriteModel, policies: Policies, variation: &Variation) -> Option<Outcome> {
+fn study((at, model, policies): Part, variation: &Variation) -> Option<Outcome> {
+    let (model, _) = MODELS[model];
     let (when, victim) = match policies {
         Policies::Paper | Policies::Lossy => {
             (Some(trigger::REGISTRY.default_entry()), &victim::REGISTRY[1])
@@ -41,42 +41,70 @@ fn run(at: usize, model: WriteModel, policies: Policies, variation: &Variation) 
     let lost = if matches!(policies, Policies::Lossy) { LOST } else { 0.0 };
     // Our policies decide themselves when there is enough.
     let stops = !variation.cleans_on && matches!(policies, Policies::Paper | Policies::Lossy);
-    Study { totals: SERVERS[at], model, cleaning, victim, seed: 1, pauses, lost, stops }.run().ok()
+    let study =
+        Study { totals: SERVERS[at], model, cleaning, victim, seed: 1, pauses, lost, stops };
+    let mut outcome = study.run().ok()?;
+    if matches!(policies, Policies::Never) {
+        outcome.found_ahead = Some(look_ahead(Stream::new(&SERVERS[at], 1)).share());
+    }
+    Some(outcome)
 }
 
-/// All studies, four for each server: the paper's policies under both write models, ours, and none.
+/// All studies, four for each server: the paper's policies under both write models, ours, and none; and one with
+/// lost requests.
 /// `None` for a study that failed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Studies {
-    pub(crate) of_servers: Vec<Option<Outcome>>,
-    /// Attic's, NFS-async, with lost requests: the probe ran for as long as Attic's trace.
-    pub(crate) lossy: Option<Outcome>,
+    pub(crate) all: Vec<Option<Outcome>>,
 }
 
 /// Number of studies for a server.
 pub(crate) const STUDIES: usize = 4;
 
+/// A server, a write model and the policies of its cleaner.
+type Part = (usize, usize, Policies);
+
+/// All parts of the studies, in the order of [`Studies::of`].
+fn parts() -> Vec<Part> {
+    let of = |server| {
+        let paper = (0..2).map(move |model| (server, model, Policies::Paper));
+        paper.chain([(server, 1, Policies::Ours), (server, 1, Policies::Never)])
+    };
+    (0..SERVERS.len()).flat_map(of).chain([(0, 1, Policies::Lossy)]).collect()
+}
+
+/// The number of parts.
+pub(crate) fn count() -> usize {
+    parts().len()
+}
+
+/// Whether counted checks depend on a part: what our own policies do, and what they are held against, is not in
+/// the paper.
+pub(crate) fn counts(at: usize) -> bool {
+    parts()
+        .get(at)
+        .is_some_and(|(.., policies)| matches!(policies, Policies::Paper | Policies::Lossy))
+}
+
+/// Runs a part; `None` if it fails.
+pub(crate) fn run(at: usize, variation: &Variation) -> Option<Outcome> {
+    parts().get(at).and_then(|&part| study(part, variation))
+}
+
 impl Studies {
-    /// Runs all studies, two at a time.
-    pub(crate) fn run(variation: &Variation) -> Studies {
-        let mut all: Vec<(usize, usize, Policies)> = (0..SERVERS.len())
-            .flat_map(|server| {
-                let paper = (0..2).map(move |model| (server, model, Policies::Paper));
-                paper.chain([(server, 1, Policies::Ours), (server, 1, Policies::Never)])
-            })
-            .collect();
-        all.push((0, 1, Policies::Lossy));
-        let run = |&(server, model, policies): &(usize, usize, Policies)| {
-            run(server, MODELS[model].0, policies, variation)
-        };
-        let mut of_servers = in_parallel(&all, run);
-        let lossy = of_servers.pop().flatten();
-        Studies { of_servers, lossy }
+    /// Those of each server.
+    pub(crate) fn of_servers(&self) -> impl Iterator<Item = &[Option<Outcome>]> {
+        self.all.chunks_exact(STUDIES)
+    }
+
+    /// Attic's, NFS-async, with lost requests: the probe ran for as long as Attic's trace.
+    pub(crate) fn lossy(&self) -> Option<&Outcome> {
+        self.all.get(SERVERS.len() * STUDIES)?.as_ref()
     }
 
     /// The studies of the paper's policies under a write model, by server.
     pub(crate) fn of_model(&self, model: usize) -> Vec<(&'static str, &Outcome)> {
-        let servers = self.of_servers.chunks(STUDIES).enumerate();
+        let servers = self.of_servers().enumerate();
         let found = servers.filter_map(|(server, outcomes)| {
             Some((SERVERS[server].name, outcomes.get(model)?.as_ref()?))
         });
@@ -87,7 +115,7 @@ impl Studies {
     pub(crate) fn histories(&self) -> Vec<(String, &History)> {
         let policies = ["NFS-sync", "NFS-async", "NFS-async, our policies"];
         let mut all = Vec::new();
-        for (server, outcomes) in self.of_servers.chunks(STUDIES).enumerate() {
+        for (server, outcomes) in self.of_servers().enumerate() {
             for (policy, outcome) in policies.iter().zip(outcomes) {
                 let name = format!("{}-like, {policy}", SERVERS[server].name);
                 all.extend(outcome.as_ref().map(|outcome| (name, &outcome.history)));
