@@ -1,7 +1,7 @@
 //! The command `twinfs reproduce`: the papers' measurements on the papers' hardware, modelled.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -47,10 +47,7 @@ pub fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
         return Ok(ExitCode::SUCCESS);
     }
     if !args.of.is_empty() {
-        let answers: Result<Vec<Value>, String> =
-            args.of.iter().map(|path| answer_in(path)).collect();
-        say(reproduce::failures_of(&answers?).trim_end())?;
-        return Ok(ExitCode::SUCCESS);
+        return failures_in(&args.of);
     }
     let without = args.without.as_deref().map(choice).transpose()?;
     let variation = without.map_or(&Variation::NONE, |choice| &choice.without);
@@ -108,6 +105,13 @@ pub fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     }
     let missed = found.iter().flatten().any(|found| found.missed().next().is_some());
     Ok(if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// Prints the table of what does not hold in kept answers.
+fn failures_in(paths: &[PathBuf]) -> Outcome {
+    let answers: Result<Vec<Value>, String> = paths.iter().map(|path| answer_in(path)).collect();
+    say(reproduce::failures_of(&answers?).trim_end())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Prints what is behind one check.
