@@ -10,7 +10,9 @@
 use std::any::Any;
 use std::collections::BTreeSet;
 use std::ops::Deref;
+use std::pin::Pin;
 use std::rc::Rc;
+use std::task::{Context, Poll};
 
 use twin_rt::{BoxFuture, Time};
 
@@ -21,6 +23,7 @@ use crate::freeze::{FreezeGuard, Freezer};
 use crate::layout::{Layout, NO_SNAPSHOTS, Picked, SyncScope};
 use crate::nvram::Nvram;
 use crate::ops::Operations;
+use crate::places::{Placed, Places, place};
 use crate::scrub::{self, Scrub, ScrubHow};
 use crate::snapshots_directory::SnapshotsDirectory;
 use crate::write_back::WriteBack;
@@ -47,12 +50,27 @@ pub struct VolumeOf<L> {
     pub layout: Rc<L>,
 }
 
+/// A request, and what it is executed on.
+type Begun = (Rc<Parts>, Request);
+
+/// An operation under way.
+pub struct Executing(Placed<Begun, Result<Reply>>);
+
+impl Future for Executing {
+    type Output = Result<Reply>;
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Result<Reply>> {
+        Pin::new(&mut self.0).poll(cx)
+    }
+}
+
 struct Parts {
     core: Rc<Core>,
     layout: Rc<dyn Layout>,
     ops: Operations,
     write_back: Rc<WriteBack>,
     freezer: Rc<Freezer>,
+    places: Rc<Places<Begun, Result<Reply>>>,
     /// The directory of kept states, if the layout keeps some.
     snapshots: Option<SnapshotsDirectory>,
 }
@@ -92,6 +110,7 @@ impl Volume {
             core,
             layout,
             freezer: Rc::default(),
+            places: Places::new(|| place(|(parts, request)| Parts::run(parts, request))),
         })))
     }
 
@@ -158,10 +177,10 @@ impl Volume {
         Ok(rescued)
     }
 
-    /// Executes one request. The future is boxed, so that the code of operations, the largest of the
-    /// project, is compiled here and not in every program that uses a volume.
-    pub fn execute(&self, request: Request) -> BoxFuture<'static, Result<Reply>> {
-        Box::pin(Rc::clone(&self.0).run(request))
+    /// Executes one request. The future lies behind a pointer, so that the code of operations, the largest of
+    /// the project, is compiled here and not in every program that uses a volume.
+    pub fn execute(&self, request: Request) -> Executing {
+        Executing(self.0.places.begin((Rc::clone(&self.0), request)))
     }
 
     /// Drops the references of all clients, makes everything durable and ends the tasks.

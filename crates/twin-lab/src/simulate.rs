@@ -267,7 +267,7 @@ impl Replay<'_> {
         let opened = rt.now();
         let unused = Before::of(disk, volume);
         let listener = watched_run.map(WatchedRun::listener);
-        let options = Options { pace, listener, ..Options::default() };
+        let options = Options { pace, listener, is_alone: true, ..Options::default() };
         let mut replayer = Replayer::new(rt, fs, options);
         let population = workload.population().map_err(SimulateError::Workload)?;
         replayer.populate(&population).await.map_err(SimulateError::Replay)?;

@@ -18,6 +18,11 @@ pub trait Driver: 'static {
     /// no outside event is expected. The run is then [`Stalled`](crate::Stalled).
     fn park(&mut self, deadline: Option<Time>) -> Option<Time>;
 
+    /// True if [`park`](Self::park) never waits: time jumps, and nothing comes from outside.
+    fn jumps(&self) -> bool {
+        false
+    }
+
     /// The civil time at `now`, which [`start`](Self::start) or [`park`](Self::park) has just
     /// returned. It may go back, when somebody sets the clock of the host.
     fn civil(&self, now: Time) -> Time {
@@ -39,5 +44,9 @@ impl Driver for ClockOnly {
 
     fn park(&mut self, deadline: Option<Time>) -> Option<Time> {
         deadline
+    }
+
+    fn jumps(&self) -> bool {
+        true
     }
 }

@@ -120,6 +120,8 @@ struct Shared {
     logged: Cell<Categories>,
     listener: RefCell<Option<Listener>>,
     driver: RefCell<Box<dyn Driver>>,
+    /// The driver's [`jumps`](Driver::jumps).
+    jumps: bool,
 }
 
 /// A handle to the runtime: the clock, the task queue, the seed and the digest of one run. It is
@@ -151,6 +153,7 @@ impl Rt {
             digest: RefCell::default(),
             logged: Cell::default(),
             listener: RefCell::default(),
+            jumps: driver.jumps(),
             driver: RefCell::new(Box::new(driver)),
         }))
     }
@@ -349,10 +352,15 @@ impl Rt {
         }
     }
 
-    fn advance(&self, now: Time) {
+    fn set_time(&self, now: Time) -> Time {
         let now = now.max(self.now());
         self.0.now.set(now);
         self.0.civil.set(self.0.driver.borrow().civil(now));
+        now
+    }
+
+    fn advance(&self, now: Time) {
+        let now = self.set_time(now);
         loop {
             let due = {
                 let mut timers = self.0.timers.borrow_mut();
@@ -366,6 +374,40 @@ impl Rt {
                 None => return,
             }
         }
+    }
+
+    /// Moves time on to the next timer, if it is the only one of its time, in a simulation in which no task can
+    /// run; true if that woke something that is no task of this runtime. Otherwise the caller waits as usual: its
+    /// own task, or another, runs next.
+    ///
+    /// For a task that polls futures with wakers of its own and has just found that all of them wait: it goes on
+    /// with the one that is woken, without the way through the executor. Nothing else in that task may be able
+    /// to go on at the present time.
+    pub fn advance_alone(&self) -> bool {
+        if !self.0.jumps || self.has_ready() {
+            return false;
+        }
+        let timer = {
+            let mut timers = self.0.timers.borrow_mut();
+            let Some(first) = timers.pop() else { return false };
+            if timers.peek().is_some_and(|next| next.0.at == first.0.at) {
+                timers.push(first);
+                return false;
+            }
+            first.0
+        };
+        let parked = self.0.driver.borrow_mut().park(Some(timer.at));
+        let Some(now) = parked else {
+            self.0.timers.borrow_mut().push(Reverse(timer));
+            return false;
+        };
+        self.set_time(now);
+        timer.waker.wake();
+        !self.has_ready()
+    }
+
+    fn has_ready(&self) -> bool {
+        !self.0.ready.lock().unwrap_or_else(PoisonError::into_inner).is_empty()
     }
 
     /// Runs a future to its end, together with all other tasks.
@@ -529,6 +571,31 @@ mod tests {
         rt.block_on(async move { rt2.sleep(30 * MILLIS).await }).unwrap();
         let at = |ms| Time(ms * MILLIS);
         assert_eq!(*log.borrow(), [(2, at(10)), (1, at(20)), (3, at(20))]);
+    }
+
+    #[test]
+    fn time_moves_on_to_a_timer_that_is_alone_while_no_task_can_run() {
+        let rt = Rt::new(ClockOnly::default(), 0);
+        let (rt2, at) = (rt.clone(), |ms| Time(ms * MILLIS));
+        rt.block_on(async move {
+            let mut own = Context::from_waker(Waker::noop());
+            let mut alone = pin!(rt2.sleep(MILLIS));
+            assert!(alone.as_mut().poll(&mut own).is_pending());
+            rt2.spawn("other", async {});
+            assert!(!rt2.advance_alone(), "a task can run");
+            rt2.yield_now().await;
+            assert!(rt2.advance_alone() && alone.as_mut().poll(&mut own).is_ready());
+            let mut both = [pin!(rt2.sleep(MILLIS)), pin!(rt2.sleep(MILLIS))];
+            both.iter_mut().for_each(|sleep| assert!(sleep.as_mut().poll(&mut own).is_pending()));
+            assert!(!rt2.advance_alone() && rt2.now() == at(1), "two timers at one time");
+            rt2.sleep(2 * MILLIS).await;
+            let rt3 = rt2.clone();
+            let other = rt2.spawn("other", async move { rt3.sleep(MILLIS).await });
+            rt2.yield_now().await;
+            assert!(!rt2.advance_alone() && rt2.now() == at(4), "it woke a task");
+            other.await;
+        })
+        .unwrap();
     }
 
     #[test]

@@ -31,7 +31,7 @@ pub(crate) async fn read(
         return Ok(vec![Block::Bytes(bytes.slice(off as usize, len))]);
     }
     if let Some(policy) = &core.reading {
-        return read_by_block(core, &**policy, inode, off, end).await;
+        return Box::pin(read_by_block(core, &**policy, inode, off, end)).await;
     }
     let block = u64::from(core.geometry.block_size);
     let (first, last) = (off / block, end.div_ceil(block));

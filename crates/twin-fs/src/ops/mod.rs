@@ -89,7 +89,8 @@ impl Operations {
         }
     }
 
-    /// Executes one request.
+    /// Executes one request. What would make the future of every operation larger, because it takes more than
+    /// others, is boxed.
     pub(crate) async fn run(&self, request: Request) -> Result<Reply> {
         let Request { id, cred, op, .. } = request;
         self.core.cpu.charge(Work::Op(kind_of(&op))).await;
@@ -115,7 +116,7 @@ impl Operations {
             Op::Rename { dir, name, to_dir, to_name, mode } => {
                 let from = NameIn { dir, name: &name };
                 let to = NameIn { dir: to_dir, name: &to_name };
-                self.op_rename(from, to, mode, &cred).await
+                Box::pin(self.op_rename(from, to, mode, &cred)).await
             }
             Op::Link { ino, dir, name } => self.op_link(ino, dir, &name, &cred).await,
             Op::Open { ino, read, write, truncate } => {
@@ -148,7 +149,7 @@ impl Operations {
             Op::ListXattr { ino } => self.op_list_xattr(ino, &cred).await,
             Op::RemoveXattr { ino, name } => self.op_remove_xattr(ino, &name, &cred).await,
             Op::Fallocate { ino, off, len, mode } => {
-                self.op_fallocate(ino, off, len, mode, &cred, id).await
+                Box::pin(self.op_fallocate(ino, off, len, mode, &cred, id)).await
             }
             Op::Seek { ino, off, what } => self.op_seek(ino, off, what).await,
             // An unmount sends a sync to a read-only volume as well; there is nothing to write.

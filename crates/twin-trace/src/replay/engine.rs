@@ -234,12 +234,24 @@ where
     /// Waits until an operation ends or a time is reached.
     async fn wait(&mut self) {
         std::future::poll_fn(|cx| {
-            let mut progress = self.poll_timers(cx);
-            while let Some((track, result)) = self.flights.next_done(Some(cx.waker())) {
-                self.complete(track, result);
-                progress = true;
+            loop {
+                let mut progress = self.poll_timers(cx);
+                while let Some((track, result)) = self.flights.next_done(None) {
+                    self.complete(track, result);
+                    progress = true;
+                }
+                if progress {
+                    return Poll::Ready(());
+                }
+                if !self.replayer.options.is_alone || !self.replayer.rt.advance_alone() {
+                    break;
+                }
             }
-            if progress { Poll::Ready(()) } else { Poll::Pending }
+            match self.flights.next_done(Some(cx.waker())) {
+                Some((track, result)) => self.complete(track, result),
+                None => return Poll::Pending,
+            }
+            Poll::Ready(())
         })
         .await;
     }

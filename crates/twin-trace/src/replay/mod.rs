@@ -122,6 +122,9 @@ pub struct Options {
     pub clock: Option<Clock>,
     /// Called with each operation that has ended.
     pub listener: Option<Listener>,
+    /// Nothing else goes on in the task of the replay: time may move on from within it
+    /// ([`Rt::advance_alone`]), which saves time and changes nothing.
+    pub is_alone: bool,
     /// The directory of the volume that stands for the workload's root.
     pub root: Ino,
     /// Maximum number of bytes in a write that fills a file of the population.
@@ -139,6 +142,7 @@ impl Default for Options {
             verify: None,
             clock: None,
             listener: None,
+            is_alone: false,
             root: ROOT_INO,
             populate_bytes: 1 << 20,
         }

@@ -39,8 +39,9 @@ use crate::record::{Outcome, Verb};
 
 /// The kernel's number among the clients.
 const KERNEL: u32 = 0;
-/// The smallest number of keys at which those that nobody uses any more are dropped.
-const SWEEP_AT: usize = 1 << 16;
+/// The smallest number of keys at which those that nobody uses any more are dropped: so few that they stay in the
+/// processor's caches, since most are in question for a moment only.
+const SWEEP_AT: usize = 1 << 12;
 
 /// How far an earlier request must have got.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -76,12 +77,44 @@ enum Key {
     Inode(Ino),
 }
 
+/// The place of a request's track, and its number.
+type User = (u32, u64);
+
+/// A list that mostly has one entry, which needs no memory of its own.
+#[derive(Default)]
+struct Few {
+    first: Option<User>,
+    more: Vec<User>,
+}
+
+impl Few {
+    fn iter(&self) -> impl Iterator<Item = &User> {
+        self.first.iter().chain(&self.more)
+    }
+
+    fn push(&mut self, user: User) {
+        match self.first {
+            None => self.first = Some(user),
+            Some(_) => self.more.push(user),
+        }
+    }
+
+    fn retain(&mut self, mut keep: impl FnMut(&User) -> bool) {
+        if !self.more.is_empty() {
+            self.more.retain(&mut keep);
+        }
+        if self.first.as_ref().is_some_and(|first| !keep(first)) {
+            self.first = (!self.more.is_empty()).then(|| self.more.remove(0));
+        }
+    }
+}
+
 /// The requests that may have to be waited for, by what they do. Of each chain those suffice that
 /// had not been answered when the next one came, and the last.
 #[derive(Default)]
 struct Users {
-    changes: Vec<(u32, u64)>,
-    looks: Vec<(u32, u64)>,
+    changes: Few,
+    looks: Few,
 }
 
 impl Users {
@@ -103,7 +136,7 @@ impl Users {
 }
 
 /// True if a request has not ended yet.
-fn is_live(marks: &[Mark], &(track, number): &(u32, u64)) -> bool {
+fn is_live(marks: &[Mark], &(track, number): &User) -> bool {
     let mark = &marks[track as usize];
     mark.number == number && !mark.ended
 }
@@ -383,8 +416,8 @@ impl Processes {
 
     /// Drops keys that no request in question uses.
     fn sweep(&mut self) {
-        let is_live = |user: &(u32, u64)| is_live(&self.marks, user);
-        self.users.retain(|_, users| users.changes.iter().chain(&users.looks).any(is_live));
+        let is_live = |user: &User| is_live(&self.marks, user);
+        self.users.retain(|_, users| users.changes.iter().chain(users.looks.iter()).any(is_live));
         self.sweep_at = SWEEP_AT.max(self.users.len() * 2);
     }
 
