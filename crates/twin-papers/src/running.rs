@@ -100,7 +100,7 @@ impl Wanted<'_> {
 impl Part {
     fn run(self, variation: &Variation, share: &Share) -> Done {
         match self {
-            Part::Server(at) => Done::Server(servers::run(at, variation)),
+            Part::Server(at) => Done::Server(servers::run(at, variation, share)),
             Part::Day(at) => Done::Day(days::run(at, variation, share)),
             Part::Layout(at) => Done::Layout(file_layout::run(at, variation, share)),
             Part::RealLog(at) => Done::RealLog(real_log::run(at)),

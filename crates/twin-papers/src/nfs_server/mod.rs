@@ -213,12 +213,20 @@ impl Outcome {
     }
 }
 
+/// How often the share is heard, in simulated time.
+const SHARE_NS: u64 = 600 * 1_000_000_000;
+
 impl Study {
     /// Runs the study.
     ///
     /// # Errors
     /// If the files do not fit into the file system, or it is too small to be cleaned.
     pub fn run(&self) -> Result<Outcome, String> {
+        self.run_sharing(&|_| {})
+    }
+
+    /// As [`Study::run`]; `share` hears which share of the time has passed.
+    pub(crate) fn run_sharing(&self, share: &dyn Fn(f64)) -> Result<Outcome, String> {
         let segments = (self.totals.file_system_bytes / SECTOR / u64::from(SEGMENT_SECTORS)) as u32;
         let stream = || Stream::new(&self.totals, self.seed).with_pauses(self.pauses);
         let spans = start::spans(stream());
@@ -232,7 +240,14 @@ impl Study {
                 self.totals.utilization * 100.0
             ));
         }
-        server.run(Lossy::new(stream, self.lost, self.seed))
+        let (all_ns, mut next_ns) = (self.totals.seconds as f64 * 1e9, 0);
+        let requests = Lossy::new(stream, self.lost, self.seed).inspect(|op| {
+            if op.at >= next_ns {
+                share(op.at as f64 / all_ns);
+                next_ns = op.at + SHARE_NS;
+            }
+        });
+        server.run(requests)
     }
 }
 

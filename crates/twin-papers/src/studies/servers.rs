@@ -7,6 +7,7 @@ use twin_trace::nfs::{SERVERS, Stream, look_ahead};
 
 use crate::nfs_server::{Cleaning, Outcome, Study, WriteModel};
 use crate::variation::Variation;
+use crate::work::Share;
 
 /// The write models of the paper, with their names.
 pub(crate) const MODELS: [(WriteModel, &str); 2] =
@@ -26,7 +27,7 @@ enum Policies {
 /// The share of the loss probe's requests that the paper's tracer lost.
 const LOST: f64 = 2.0 / 2200.0;
 
-fn study((at, model, policies): Part, variation: &Variation) -> Option<Outcome> {
+fn study((at, model, policies): Part, variation: &Variation, share: &Share) -> Option<Outcome> {
     let (model, _) = MODELS[model];
     let (when, victim) = match policies {
         Policies::Paper | Policies::Lossy => {
@@ -43,7 +44,7 @@ fn study((at, model, policies): Part, variation: &Variation) -> Option<Outcome> 
     let stops = !variation.cleans_on && matches!(policies, Policies::Paper | Policies::Lossy);
     let study =
         Study { totals: SERVERS[at], model, cleaning, victim, seed: 1, pauses, lost, stops };
-    let mut outcome = study.run().ok()?;
+    let mut outcome = study.run_sharing(&**share).ok()?;
     if matches!(policies, Policies::Never) {
         outcome.found_ahead = Some(look_ahead(Stream::new(&SERVERS[at], 1)).share());
     }
@@ -87,8 +88,8 @@ pub(crate) fn counts(at: usize) -> bool {
 }
 
 /// Runs a part; `None` if it fails.
-pub(crate) fn run(at: usize, variation: &Variation) -> Option<Outcome> {
-    parts().get(at).and_then(|&part| study(part, variation))
+pub(crate) fn run(at: usize, variation: &Variation, share: &Share) -> Option<Outcome> {
+    parts().get(at).and_then(|&part| study(part, variation, share))
 }
 
 impl Studies {
