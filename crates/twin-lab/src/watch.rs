@@ -169,10 +169,6 @@ impl Driver for WatchedClock {
         self.now = self.now.max(next);
         goes_on.then_some(next)
     }
-
-    fn jumps(&self) -> bool {
-        true
-    }
 }
 
 struct Watched {

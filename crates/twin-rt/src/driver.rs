@@ -18,7 +18,8 @@ pub trait Driver: 'static {
     /// no outside event is expected. The run is then [`Stalled`](crate::Stalled).
     fn park(&mut self, deadline: Option<Time>) -> Option<Time>;
 
-    /// True if [`park`](Self::park) never waits: time jumps, and nothing comes from outside.
+    /// True if [`park`](Self::park) never waits and never ends a run while there is a deadline: time jumps, and
+    /// nothing comes from outside. A clock that somebody watches, who may end the run, does not.
     fn jumps(&self) -> bool {
         false
     }
