@@ -7,6 +7,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use crate::cargo::cargo;
 use crate::e2e::tools::in_path;
 use crate::object_server::{BUCKET, SERVER, Server};
 use crate::totals::Totals;
@@ -16,20 +17,27 @@ const MODULE: &str = "github.com/versity/versitygw/cmd/versitygw@latest";
 /// The scenarios that are run on volumes in a bucket.
 const SCENARIOS: [&str; 7] = ["bucket", "kill9", "fsx", "pjdfstest", "git", "sqlite", "snapshots"];
 
+/// Where the program is built.
+const TARGET: &str = "target/bucket";
+
 /// Builds `twinfs-bucket` and returns its path.
 ///
 /// # Errors
 /// If the build fails.
 pub(crate) fn build(root: &Path) -> Result<PathBuf, String> {
-    let target = root.join("target/bucket");
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo.args(["build", "--release", "--locked", "--manifest-path", "bucket/Cargo.toml"]);
-    cargo.current_dir(root).env("CARGO_TARGET_DIR", &target);
-    let status = cargo.status().map_err(|why| format!("cargo: {why}"))?;
+    let status = on_bucket(root, "build").status().map_err(|why| format!("cargo: {why}"))?;
     if !status.success() {
         return Err("twinfs-bucket is not built".into());
     }
-    Ok(target.join("release/twinfs-bucket"))
+    Ok(root.join(TARGET).join("release/twinfs-bucket"))
+}
+
+/// A command of cargo on the program's workspace.
+fn on_bucket(root: &Path, what: &str) -> Command {
+    let arguments = [what, "--release", "--locked", "--manifest-path", "bucket/Cargo.toml"];
+    let mut command = cargo(root, &arguments);
+    command.env("CARGO_TARGET_DIR", root.join(TARGET));
+    command
 }
 
 /// Runs the scenarios for which a bucket makes a difference, at their full length.
@@ -43,14 +51,9 @@ pub(crate) fn night(root: &Path) -> Result<Totals, String> {
         return Ok(Totals { skipped: 1, ..Totals::default() });
     };
     let mut totals = Totals::default();
-    let tests = Command::new("cargo")
-        .args(["test", "--release", "--locked", "--manifest-path", "bucket/Cargo.toml"])
-        .current_dir(root)
-        .env("CARGO_TARGET_DIR", root.join("target/bucket"))
-        .status()
-        .map_err(|why| format!("cargo: {why}"))?;
+    let tests = on_bucket(root, "test").status().map_err(|why| format!("cargo: {why}"))?;
     totals += Totals::one(tests.success());
-    let folder = root.join("target/bucket/server");
+    let folder = root.join(TARGET).join("server");
     let running = Server::start(&server, &folder)?;
     // The scenarios' programs find the server by what stands in their environment.
     let own = std::env::current_exe().map_err(|why| why.to_string())?;

@@ -21,7 +21,6 @@ mod run;
 pub mod simulated;
 mod tpcb;
 
-pub use pairs::{Pairs, Shown};
 pub use parse::{help, parse, sweep_sizes};
 pub use report::{ratios, report, verdicts};
 pub use run::{Place, Row, Target, count, run};

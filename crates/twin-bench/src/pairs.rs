@@ -14,22 +14,22 @@ const BY_CHANCE: f64 = 0.05;
 
 /// The ratios of one target's rates to another's.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Pairs {
+pub(crate) struct Pairs {
     /// The median, and the range of the middle half.
-    pub middle: f64,
+    pub(crate) middle: f64,
     /// The lower quartile.
-    pub low: f64,
+    low: f64,
     /// The upper quartile.
-    pub high: f64,
+    high: f64,
     /// Rounds in which the first was the faster one.
-    pub ahead: usize,
+    pub(crate) ahead: usize,
     /// Rounds in which both ran.
-    pub count: usize,
+    pub(crate) count: usize,
 }
 
 /// What the pairs show.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Shown {
+pub(crate) enum Shown {
     /// The first is faster.
     Ahead,
     /// The second is faster.
@@ -40,7 +40,7 @@ pub enum Shown {
 
 impl Pairs {
     /// The pairs of two targets in a row, by their places; `None` if they never ran in one round.
-    pub fn of(row: &Row, ours: usize, theirs: usize) -> Option<Pairs> {
+    pub(crate) fn of(row: &Row, ours: usize, theirs: usize) -> Option<Pairs> {
         let rate = |place: usize, round: usize| {
             let at = row.rounds[place].iter().position(|&each| each == round)?;
             Some(row.rates[place][at])
@@ -57,7 +57,7 @@ impl Pairs {
     }
 
     /// What they show.
-    pub fn shown(&self) -> Shown {
+    pub(crate) fn shown(&self) -> Shown {
         match (by_chance(self.ahead, self.count), by_chance(self.count - self.ahead, self.count)) {
             (chance, _) if chance <= BY_CHANCE => Shown::Ahead,
             (_, chance) if chance <= BY_CHANCE => Shown::Behind,
@@ -66,7 +66,7 @@ impl Pairs {
     }
 
     /// The verdict on the first target, beside one of that name.
-    pub fn verdict(&self, name: &str) -> String {
+    pub(crate) fn verdict(&self, name: &str) -> String {
         let Pairs { low, high, ahead, count, .. } = self;
         let behind = count - ahead;
         match self.shown() {

@@ -23,24 +23,15 @@ use crate::store::{StoreError, Version};
 pub struct Bucket(pub(crate) Rc<Inner>);
 
 impl Bucket {
+    /// A volume as its head and `extents` describe it.
     pub(crate) fn new(
         requests: Requests,
         settings: &Settings,
-        head: Head,
-        version: Version,
+        head: (Head, Version),
         extents: Extents,
+        is_read_only: bool,
     ) -> Bucket {
-        Bucket(Rc::new(Inner::new(requests, settings, head, version, extents, false)))
-    }
-
-    pub(crate) fn read_only(
-        requests: Requests,
-        settings: &Settings,
-        head: Head,
-        version: Version,
-        extents: Extents,
-    ) -> Bucket {
-        Bucket(Rc::new(Inner::new(requests, settings, head, version, extents, true)))
+        Bucket(Rc::new(Inner::new(requests, settings, head, extents, is_read_only)))
     }
 
     /// The writer's number among the writers of this volume.
@@ -52,9 +43,7 @@ impl Bucket {
     pub fn failed(&self) -> Option<String> {
         self.0.failed.borrow().clone()
     }
-}
 
-impl Bucket {
     /// Flushes, and ends the writer: the next one needs no permission, and reads the map alone. Nothing can be
     /// written afterwards.
     ///

@@ -24,12 +24,12 @@ const DELETES: usize = 16;
 impl Inner {
     /// Writes a head in the background if one is due.
     pub(crate) fn head_if_due(self: &Rc<Inner>) {
-        let packs = {
+        let (packs, map_bytes) = {
             let state = self.state.borrow();
-            state.next - self.head.borrow().0.base
+            let packs = state.next - self.head.borrow().0.base;
+            (packs, state.extents.pieces() as u64 * PIECE_BYTES)
         };
-        let (pieces, ..) = self.state.borrow().extents.sizes();
-        let due = self.packs_a_head.max(pieces as u64 * PIECE_BYTES / MAP_BYTES_A_PACK);
+        let due = self.packs_a_head.max(map_bytes / MAP_BYTES_A_PACK);
         if packs < due || self.heads.in_use() {
             return;
         }

@@ -3,7 +3,7 @@
 //! Contract: a write is complete when it is in memory, in the pack that is being made, and a pack goes on its way
 //! when it is full or a flush needs it. Packs are written side by side, but a flush waits for all packs before its
 //! own, because whoever opens the volume later reads them up to the first that is missing. A writer that finds
-//! another's object where its next one belongs has been replaced: from then on every request fails.
+//! another's object where its next one belongs has been replaced: from then on every change and flush fails.
 //! Memory is bounded by [`Settings::memory`]: writes wait for packs to be stored.
 
 use std::cell::{Cell, RefCell};
@@ -65,12 +65,10 @@ pub(crate) struct Inner {
 }
 
 impl Inner {
-    /// A device as its head and `extents` describe it.
     pub(crate) fn new(
         requests: Requests,
         settings: &Settings,
-        head: Head,
-        version: Version,
+        (head, version): (Head, Version),
         extents: Extents,
         is_read_only: bool,
     ) -> Inner {

@@ -168,19 +168,13 @@ impl Extents {
 
     /// The number after the last pack of an epoch, for the planted fault of a writer that goes on in it.
     pub(crate) fn next_after(&self, epoch: u64) -> u64 {
-        let last = self
-            .packs
-            .values()
-            .map(|pack| pack.id)
-            .chain(self.dead.iter().copied())
-            .filter(|id| id.epoch == epoch)
-            .max();
+        let last = self.ids().into_iter().filter(|id| id.epoch == epoch).max();
         last.map_or(0, |id| id.seq + 1)
     }
 
-    /// Numbers of pieces, of packs, and bytes that are live.
-    pub(crate) fn sizes(&self) -> (usize, usize, u64) {
-        (self.pieces.len(), self.packs.len(), self.packs.values().map(|pack| pack.live).sum())
+    /// The number of pieces.
+    pub(crate) fn pieces(&self) -> usize {
+        self.pieces.len()
     }
 
     fn remove(&mut self, at: u64, len: u32) {
@@ -263,9 +257,9 @@ mod tests {
                     .flat_map(|f| (0..f.len).map(|n| f.place.map(|(slot, off)| (slot, off + n))))
                     .collect();
                 assert_eq!(bytes, array[from as usize..], "seed {seed}");
-                let (pieces, packs, live) = extents.sizes();
+                let live: u64 = extents.packs.values().map(|pack| pack.live).sum();
                 assert_eq!(live, array.iter().flatten().count() as u64);
-                assert!(packs <= pieces);
+                assert!(extents.packs.len() <= extents.pieces());
             }
             let map = extents.to_map();
             let again = Extents::of_map(&map);

@@ -59,7 +59,9 @@ pub async fn create(
     write_map(&requests, &head, &MapObject::default()).await?;
     let bytes = vec![block(head.encode())];
     match requests.write(head::NAME, bytes, Condition::Absent).await {
-        Ok(version) => Ok(Bucket::new(requests, settings, head, version, Extents::default())),
+        Ok(version) => {
+            Ok(Bucket::new(requests, settings, (head, version), Extents::default(), false))
+        }
         Err(Unwritten::Taken) => Err(OpenError::Exists),
         Err(Unwritten::Store(error)) => Err(error.into()),
     }
@@ -86,12 +88,10 @@ pub async fn open(
             Err(OpenError::Lost { .. }) if read_head(&requests).await?.1 != version => continue,
             other => other?,
         };
-        let Some((head, version)) =
-            take(&requests, settings, before.clone(), version, &extents).await?
-        else {
+        let Some(head) = take(&requests, settings, before.clone(), version, &extents).await? else {
             continue;
         };
-        let bucket = Bucket::new(requests, settings, head, version, extents);
+        let bucket = Bucket::new(requests, settings, head, extents, false);
         bucket.forget_map(before.map);
         if !before.is_closed {
             let bucket = bucket.clone();
@@ -149,7 +149,7 @@ pub async fn look(
         if read_head(&requests).await?.1 != version {
             continue;
         }
-        return Ok(Bucket::read_only(requests, settings, head, version, extents?));
+        return Ok(Bucket::new(requests, settings, (head, version), extents?, true));
     }
     Err(OpenError::Contended)
 }

@@ -22,9 +22,8 @@ const BEFORE_ARGUMENTS: usize = 2;
 /// If there is no such program, with the way to get it from the `package` that holds it, or if it cannot be run.
 pub(super) fn take_over(command: &str, package: &str) -> Outcome {
     let name = format!("twinfs-{command}");
-    let own = std::env::current_exe().ok();
-    let beside = own.as_deref().and_then(Path::parent);
-    let Some(program) = find(&name, beside, std::env::var_os("PATH").as_deref()) else {
+    let beside = beside();
+    let Some(program) = installed(&name) else {
         let beside = beside.map_or(String::new(), |dir| format!("in {} or ", dir.display()));
         return Err(format!(
             "`twinfs {command}` is a program of its own, {name}, and there is none {beside}in PATH. In a checkout \
@@ -46,14 +45,22 @@ pub(crate) fn for_media() {
     if !words.iter().any(|word| twin_mount::media::of(Path::new(word)).is_err()) {
         return;
     }
-    let own = std::env::current_exe().ok();
-    let beside = own.as_deref().and_then(Path::parent);
-    if let Some(program) = find("twinfs-bucket", beside, std::env::var_os("PATH").as_deref()) {
+    if let Some(program) = installed("twinfs-bucket") {
         // As mount(8) calls it, it is a helper of that there too.
         let name = name.unwrap_or_else(|| "twinfs".into());
         let error = Command::new(&program).arg0(name).args(&words).exec();
         twin_host::note!("twinfs: {}: {error}", program.display());
     }
+}
+
+/// The directory of this program.
+fn beside() -> Option<PathBuf> {
+    std::env::current_exe().ok()?.parent().map(Path::to_owned)
+}
+
+/// The program of this name, wherever this machine has it.
+fn installed(name: &str) -> Option<PathBuf> {
+    find(name, beside().as_deref(), std::env::var_os("PATH").as_deref())
 }
 
 /// The program of this name: beside this one, or in the directories of `path`.
