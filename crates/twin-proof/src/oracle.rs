@@ -166,10 +166,14 @@ impl History {
     }
 
     /// The state that an fsync promises: for a file, the newest one that changed it, as of when
-    /// it was asked.
+    /// it was asked. Where the tree stays the same, a reply has only shown the number of an inode for which the model
+    /// had a stand-in.
     pub(super) fn promised(&self, ack: &Ack) -> usize {
         let Some(ino) = ack.ino else { return ack.issued };
-        let changed = |&n: &usize| !self.states[n].has_same(&self.states[n - 1], ino);
+        let changed = |&n: &usize| {
+            self.digests[n] != self.digests[n - 1]
+                && !self.states[n].has_same(&self.states[n - 1], ino)
+        };
         (1..=ack.issued).rev().find(changed).unwrap_or(0)
     }
 

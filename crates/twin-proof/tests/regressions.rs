@@ -198,3 +198,14 @@ fn what_an_inode_held_is_on_the_disk_before_the_inode_leads_to_it_elsewhere() {
         campaign.workload(workload).unwrap_or_else(|failure| panic!("{failure}"));
     }
 }
+
+/// Once the judge was wrong. The model has a stand-in for the number of what a rename leaves behind, until a reply shows
+/// it. The lookup that did was taken for a change of the directory, so a later fsync of the directory, which had been durable
+/// for long, was held to promise also what another directory had been given in between.
+#[test]
+fn a_number_that_a_lookup_shows_changes_no_directory() {
+    let workload = "whiteout-b-n.age+xattr-d.fdatasync+chmod-b.fsyncdir";
+    let scenario = Scenario { workload: workload.into(), ..Scenario::exhaustive(0) };
+    let mut campaign = Exhaustive::<Ffs>::new(&scenario, &Known::default()).unwrap();
+    campaign.workload(workload).unwrap_or_else(|failure| panic!("{failure}"));
+}
