@@ -326,6 +326,18 @@ pub trait BlockDevice: 'static {
     fn bounds(&self) -> Option<ServiceBounds> {
         None
     }
+
+    /// True if [`let_go`](Self::let_go) is of use to it, which then includes what only a recovery would read.
+    fn lets_go(&self) -> bool {
+        false
+    }
+
+    /// While it [`lets_go`](Self::lets_go): nobody will read `len` bytes at `at` again before they are written again. This is no request: it takes no
+    /// time, is in no statistics and changes nothing that can be seen through requests. A simulated disk may drop
+    /// from memory what lies there.
+    fn let_go(&self, at: u64, len: u64) {
+        let _ = (at, len);
+    }
 }
 
 impl<D: BlockDevice + ?Sized> BlockDevice for std::rc::Rc<D> {
@@ -340,6 +352,12 @@ impl<D: BlockDevice + ?Sized> BlockDevice for std::rc::Rc<D> {
     }
     fn bounds(&self) -> Option<ServiceBounds> {
         (**self).bounds()
+    }
+    fn lets_go(&self) -> bool {
+        (**self).lets_go()
+    }
+    fn let_go(&self, at: u64, len: u64) {
+        (**self).let_go(at, len);
     }
 }
 

@@ -62,4 +62,12 @@ impl<D: BlockDevice> BlockDevice for Recorded<D> {
     fn bounds(&self) -> Option<ServiceBounds> {
         self.inner.bounds()
     }
+
+    fn lets_go(&self) -> bool {
+        self.inner.lets_go()
+    }
+
+    fn let_go(&self, at: u64, len: u64) {
+        self.inner.let_go(at, len);
+    }
 }

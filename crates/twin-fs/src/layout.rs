@@ -23,7 +23,7 @@ use crate::geometry::Ptr;
 use crate::inodes::Inode;
 use crate::scrub_view::ScrubView;
 use crate::snapshots::{Keep, States};
-use crate::{Ino, LogStatus, Result, Room, SpaceMap, VolumeStat};
+use crate::{Ino, LogStatus, Result, Room, SegmentStatus, SpaceMap, VolumeStat};
 
 /// Whether an operation needs more space. Admission depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -363,6 +363,9 @@ pub trait UpdateOrder {
 pub trait LogView {
     /// The status of the log.
     fn status(&self, core: &Core) -> LogStatus;
+
+    /// Calls `f` for each segment, in order: what [`status`](Self::status) lists, without the list.
+    fn each_segment(&self, f: &mut dyn FnMut(SegmentStatus));
 
     /// The number of the segment that a byte of the device lies in, and the offset in that segment;
     /// `None` for a byte outside all segments.

@@ -24,6 +24,11 @@ impl ReadGate {
         ReadPass { gate: Rc::clone(self), epoch: self.epoch.get() }
     }
 
+    /// True if no read is under way.
+    pub fn is_idle(&self) -> bool {
+        self.counts.get() == [0, 0]
+    }
+
     /// Waits until all reads that began before this call have ended. Reads that begin later are not
     /// waited for. Only one task may call this at a time.
     pub async fn drain(&self) {

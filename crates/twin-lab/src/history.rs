@@ -7,17 +7,15 @@
 
 use std::ops::ControlFlow;
 
-use twin_clean::inputs::{SegmentInfo, SegmentState};
 use twin_fs::SpaceMap;
 use twin_rt::{MILLIS, Nanos, Time};
 
 use crate::figures::{LogFigures, Moment};
+use crate::log_at_end::LogAtEnd;
 use crate::watch::{Watcher, World};
 
 /// Maximum number of samples, without that of the end.
 pub(crate) const MOST_SAMPLES: usize = 400;
-/// Bars of [`LogAtEnd::bins`].
-pub const BINS: usize = 20;
 /// The interval of samples at the beginning.
 const FIRST_INTERVAL: Nanos = MILLIS;
 
@@ -33,41 +31,6 @@ pub struct History {
     pub log: Option<LogAtEnd>,
     /// How full the regions of the volume were at the end; empty if there is no volume.
     pub space: SpaceMap,
-}
-
-/// The segments at the end of a run.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct LogAtEnd {
-    /// The number of full segments by live share, in twentieths; a segment that is completely live
-    /// counts in the last.
-    pub bins: [u32; BINS],
-    /// Number of clean segments.
-    pub clean: u32,
-    /// Number of open segments.
-    pub open: u32,
-}
-
-impl LogAtEnd {
-    /// Sorts these segments into bins.
-    pub fn of(segments: impl Iterator<Item = SegmentInfo>) -> LogAtEnd {
-        let mut log = LogAtEnd::default();
-        for info in segments {
-            match info.state {
-                SegmentState::Free => log.clean += 1,
-                SegmentState::Open => log.open += 1,
-                SegmentState::Sealed | SegmentState::Cleaning => {
-                    let bin = (info.utilization() * BINS as f64) as usize;
-                    log.bins[bin.min(BINS - 1)] += 1;
-                }
-            }
-        }
-        log
-    }
-
-    /// Number of full segments.
-    pub fn full(&self) -> u32 {
-        self.bins.iter().sum()
-    }
 }
 
 impl History {
@@ -213,7 +176,7 @@ impl Watcher for Sampler {
     }
 
     fn end(&mut self, world: &dyn World) {
-        let log = world.status().map(|status| LogAtEnd::of(status.info()));
+        let log = world.log_at_end();
         let end = world.now().since(self.begun);
         self.finish(end, world.moment(), log, world.space_map());
     }

@@ -40,6 +40,7 @@ pub mod frontier;
 mod history;
 mod labels;
 pub mod layouts;
+mod log_at_end;
 mod machine;
 mod machine_file;
 mod machine_times;
@@ -81,8 +82,9 @@ pub use figures::{
 };
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
-pub use history::{BINS, History, LogAtEnd, Sampler};
+pub use history::{History, Sampler};
 pub use labels::labels;
+pub use log_at_end::{BINS, LogAtEnd};
 pub use machine::{NOBODY, OnVolume, disk_of, on_volume};
 pub use machine_file::{
     Checked, ColdStart, Device, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor,

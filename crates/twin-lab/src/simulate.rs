@@ -217,6 +217,8 @@ impl OnVolume for Replay<'_> {
     type Output = Figures;
 
     async fn run(self, rt: &Rt, disk: &SimDisk, volume: &Volume) -> Result<Figures, SimulateError> {
+        // Only figures come of the run.
+        disk.drop_what_is_let_go();
         let fuse = self.front.fuse.filter(|_| !self.given.planted().is(PlantedFault::FuseLeftOut));
         if let Some(remote) = &self.given.config.remote {
             let machines = Machines::start(rt, remote, volume).await?;

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use twin_clean::inputs::{SegmentInfo, SegmentState};
 use twin_fs::{SegmentPhase, SegmentStatus, Volume, write_cost};
 
+use crate::log_at_end::LogAtEnd;
 use crate::segment_map::{Look, map};
 
 /// The status of a log at a moment. Amounts are bytes and times nanoseconds, unless their names say
@@ -57,20 +58,30 @@ pub struct Status {
     pub segments: Vec<(char, u8, u32, u32, u64)>,
 }
 
+/// A segment as [`Status::segments`] lists it.
+fn short(segment: SegmentStatus) -> (char, u8, u32, u32, u64) {
+    let state = match segment.phase {
+        SegmentPhase::Clean => '_',
+        SegmentPhase::Open => 'o',
+        SegmentPhase::Sealed => 's',
+        SegmentPhase::Cleaning => '*',
+    };
+    (state, segment.class, segment.live, segment.written, segment.sealed_at)
+}
+
+/// The log of an open volume, by how full its segments are; `None` if it has no log.
+pub(crate) fn log_at_end(volume: &Volume) -> Option<LogAtEnd> {
+    let mut log = LogAtEnd::default();
+    let view = volume.layout().views().log?;
+    view.each_segment(&mut |segment| log.add(&segment_info(&short(segment))));
+    Some(log)
+}
+
 impl Status {
     /// The status of the log of an open volume; `None` if it has no log.
     pub fn of(volume: &Volume) -> Option<Status> {
         let log = volume.layout().views().log?.status(volume.core());
         let core = volume.core();
-        let segment = |segment: SegmentStatus| {
-            let state = match segment.phase {
-                SegmentPhase::Clean => '_',
-                SegmentPhase::Open => 'o',
-                SegmentPhase::Sealed => 's',
-                SegmentPhase::Cleaning => '*',
-            };
-            (state, segment.class, segment.live, segment.written, segment.sealed_at)
-        };
         Some(Status {
             at_ns: core.rt.now().0,
             log_bytes: log.log_bytes,
@@ -92,7 +103,7 @@ impl Status {
             dirty_bytes: core.cache.dirty_bytes(),
             now: log.now,
             live: log.live,
-            segments: log.segments.into_iter().map(segment).collect(),
+            segments: log.segments.into_iter().map(short).collect(),
         })
     }
 

@@ -16,7 +16,8 @@ use twin_trace::Verb;
 use twin_trace::replay::Listener;
 
 use crate::figures::{LogFigures, Moment};
-use crate::status::Status;
+use crate::log_at_end::LogAtEnd;
+use crate::status::{Status, log_at_end};
 
 /// The view of a run that a watcher has.
 pub trait World {
@@ -28,6 +29,10 @@ pub trait World {
     fn space_map(&self) -> SpaceMap;
     /// The status of the log; `None` if the layout has no log.
     fn status(&self) -> Option<Status>;
+    /// The segments of the log by how full they are; `None` if the layout has no log.
+    fn log_at_end(&self) -> Option<LogAtEnd> {
+        self.status().map(|status| LogAtEnd::of(status.info()))
+    }
     /// The segment that contains a byte of the device, and the position in it.
     fn segment_at(&self, byte: u64) -> Option<(u32, u64)>;
     /// The volume and its disk, if this is a running simulation.
@@ -219,6 +224,10 @@ impl World for Watched {
 
     fn status(&self) -> Option<Status> {
         Status::of(&self.volume)
+    }
+
+    fn log_at_end(&self) -> Option<LogAtEnd> {
+        log_at_end(&self.volume)
     }
 
     fn segment_at(&self, byte: u64) -> Option<(u32, u64)> {

@@ -397,7 +397,7 @@ impl Lfs {
         let size = u64::from(self.sb.geometry.inode_size);
         let byte = placed.at + i as u64 * size;
         if old != 0 {
-            self.usage.block_dies(old * size, size as u32, Death::Rewritten);
+            self.usage.inode_dies(old * size, size as u32, Death::Rewritten);
         }
         self.usage.block_lives(byte, size as u32, now, Some(&placed.history));
         let entry = ImapEntry::Used { at: byte / size, crc, generation, orphan };
@@ -475,7 +475,11 @@ impl Lfs {
         let lbn = frame.lbn();
         if inode.ino == IFILE_INO && lbn >= 0 && (lbn as u64) < self.sb.usage_blocks() {
             self.usage.with(|table| {
-                frame.change(|block| table.encode_block(lbn as u64, block.bytes_mut()));
+                frame.change(|block| match block {
+                    // As it was made: zeros that take no memory.
+                    Block::Zero(_) if table.is_unused(lbn as u64) => {}
+                    block => table.encode_block(lbn as u64, block.bytes_mut()),
+                });
             });
         }
     }

@@ -137,7 +137,7 @@ impl Lfs {
         let size = self.sb.geometry.inode_size;
         if let ImapEntry::Used { at, generation, .. } = self.ifile.entry(&anchor, inode.ino) {
             if at != 0 {
-                self.usage.block_dies(at * u64::from(size), size, Death::Deleted);
+                self.usage.inode_dies(at * u64::from(size), size, Death::Deleted);
             }
             self.numbers.note_freed(inode.ino, generation);
         }

@@ -169,8 +169,7 @@ impl Lfs {
     fn fill_ifile(&self, core: &Core) -> Result<()> {
         let block = self.sb.geometry.block_size as usize;
         for lbn in 0..self.sb.usage_blocks() {
-            let zeros = Block::Bytes(Buf::zeroed(block).freeze());
-            let frame = self.ifile.append(core, lbn, zeros);
+            let frame = self.ifile.append(core, lbn, Block::Zero(block as u32));
             self.ifile.pin([frame]);
         }
         let mut buf = Buf::zeroed(block);
@@ -443,6 +442,9 @@ pub(crate) async fn read_table(
     }
     let is_used = |frame: &Rc<Frame>| frame.block().to_bytes().iter().any(|byte| *byte != 0);
     let used = frames.iter().rposition(is_used).map_or(0, |last| last + 1);
+    // On a large volume the rest is most of it.
+    let rest = frames[used..].iter();
+    rest.for_each(|frame| frame.change(|block| *block = Block::Zero(block.len() as u32)));
     let mut entries = Vec::new();
     for frame in &frames[..used] {
         let raw = frame.block().to_bytes();

@@ -38,6 +38,10 @@ impl LogView for Lfs {
         })
     }
 
+    fn each_segment(&self, f: &mut dyn FnMut(SegmentStatus)) {
+        self.with_segments(|segments| segments.all_info().for_each(|info| f(segment(&info))));
+    }
+
     fn segment_at(&self, byte: u64) -> Option<(u32, u64)> {
         let segment = self.sb.segment_of(byte)?;
         Some((segment, byte - self.sb.segment_start(segment)))

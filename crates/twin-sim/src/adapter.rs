@@ -54,6 +54,14 @@ impl<D: BlockDevice> BlockDevice for HostAdapter<D> {
     fn bounds(&self) -> Option<ServiceBounds> {
         self.inner.bounds()
     }
+
+    fn lets_go(&self) -> bool {
+        self.inner.lets_go()
+    }
+
+    fn let_go(&self, at: u64, len: u64) {
+        self.inner.let_go(at, len);
+    }
 }
 
 #[cfg(test)]

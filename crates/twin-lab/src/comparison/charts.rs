@@ -4,7 +4,8 @@ use twin_fs::{RegionState, SpaceMap};
 
 use super::figures::wait_us;
 use crate::figures::{Moment, WAITING};
-use crate::history::{History, LogAtEnd};
+use crate::history::History;
+use crate::log_at_end::LogAtEnd;
 use crate::seeds::Seeded;
 use crate::verdict::{MeasureEntry, spread_of, text_of, value_of};
 use twin_report::Part;

@@ -236,4 +236,12 @@ impl BlockDevice for Watch {
     fn bounds(&self) -> Option<ServiceBounds> {
         self.device.bounds()
     }
+
+    fn lets_go(&self) -> bool {
+        self.device.lets_go()
+    }
+
+    fn let_go(&self, at: u64, len: u64) {
+        self.device.let_go(at, len);
+    }
 }

@@ -2,13 +2,14 @@
 //! it.
 //!
 //! Contract: bytes live and die through one pair of methods, [`SegmentUsage::block_lives`] and
-//! [`SegmentUsage::block_dies`], which keep the table ([`SegmentTable`]) and what the policies know
+//! [`SegmentUsage::block_dies`] (and [`inode_dies`](SegmentUsage::inode_dies)), which keep the table ([`SegmentTable`]) and what the policies know
 //! of blocks ([`CleaningPolicies`]) in step. Nothing waits.
 
 mod policies;
+mod ranges;
 mod table;
 
-use std::cell::RefCell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 
 use twin_cache::Lbn;
@@ -52,6 +53,12 @@ pub(crate) struct SegmentUsage {
     segment_size: u32,
     block_size: u32,
     parts: RefCell<UsageState>,
+    /// Whether the places of dead blocks are noted.
+    notes_dead: Cell<bool>,
+    /// Places of blocks that have died, as bytes of the device.
+    dead: RefCell<Vec<(u64, u64)>>,
+    /// Segments that had nothing live at some moment since.
+    emptied: RefCell<BTreeSet<u32>>,
 }
 
 impl SegmentUsage {
@@ -65,7 +72,8 @@ impl SegmentUsage {
         let policies = policies.make(sb)?;
         let (segment_size, block_size) = (sb.segment_size, sb.geometry.block_size);
         let parts = RefCell::new(UsageState { table, policies });
-        Ok(SegmentUsage { segment_size, block_size, parts })
+        let (notes_dead, dead, emptied) = Default::default();
+        Ok(SegmentUsage { segment_size, block_size, parts, notes_dead, dead, emptied })
     }
 
     /// Other policies from now on, which know nothing of what is there.
@@ -173,13 +181,63 @@ impl SegmentUsage {
         }
     }
 
-    /// Bytes at byte `at` of the device are dead from now on.
+    /// A block at byte `at` of the device is dead from now on.
     pub(crate) fn block_dies(&self, at: u64, len: u32, why: Death) {
+        self.inode_dies(at, len, why);
+        if self.notes_dead.get() {
+            self.dead.borrow_mut().push((at, len.into()));
+        }
+    }
+
+    /// An inode at byte `at` of the device is dead from now on. The block that it lies in has others, and is
+    /// read as a whole.
+    pub(crate) fn inode_dies(&self, at: u64, len: u32, why: Death) {
         let UsageState { table, policies } = &mut *self.parts.borrow_mut();
         if why == Death::Deleted {
             policies.trimmed(table, at, len);
         }
         table.sub_live(at, len);
+        if self.notes_dead.get() {
+            let segment = table.segment_of(at);
+            if table.entry(segment).live_bytes == 0 {
+                self.emptied.borrow_mut().insert(segment);
+            }
+        }
+    }
+
+    /// Whether the places of what dies are noted: for a device that `lets_go`. Others have no use for it.
+    pub(crate) fn note_dead(&self, lets_go: bool) {
+        self.notes_dead.set(lets_go);
+    }
+
+    /// The ranges of the device, in order, of what has died since the last call: blocks, and whole segments in
+    /// which nothing is live, with their summaries and inodes. Snapshots need none of them.
+    pub(crate) fn take_dead(&self, sb: &Superblock) -> Vec<(u64, u64)> {
+        let mut dead = self.dead.take();
+        let table = &self.parts.borrow().table;
+        let pins = |at: u64| sb.segment_of(at).map(|segment| table.entry(segment).pins);
+        dead.retain(|(at, _)| pins(*at) == Some(0));
+        let emptied = std::mem::take(&mut *self.emptied.borrow_mut());
+        for segment in emptied {
+            let SegEntry { live_bytes, pins, .. } = table.entry(segment);
+            match table.state(segment) {
+                SegmentState::Used if (live_bytes, pins) == (0, 0) => {
+                    dead.push((sb.segment_start(segment), self.segment_size.into()));
+                }
+                // It is looked at again when it is full.
+                SegmentState::Open => _ = self.emptied.borrow_mut().insert(segment),
+                _ => {}
+            }
+        }
+        dead.sort_unstable();
+        let mut ranges: Vec<(u64, u64)> = Vec::new();
+        for (at, len) in dead {
+            match ranges.last_mut() {
+                Some((start, all)) if at <= *start + *all => *all = (*all).max(at + len - *start),
+                _ => ranges.push((at, len)),
+            }
+        }
+        ranges
     }
 
     /// The stream of each block of a log write, and its history. None: it takes no room, and goes
@@ -235,6 +293,12 @@ impl SegmentUsage {
     pub(crate) fn set_clean(&self, segments: &[u32]) {
         let table = &mut self.parts.borrow_mut().table;
         segments.iter().for_each(|&segment| table.set_clean(segment));
+        if self.notes_dead.get() && !segments.is_empty() {
+            // What lies there may be something new before it could be let go.
+            let stays = |at: u64| !segments.contains(&table.segment_of(at));
+            self.dead.borrow_mut().retain(|(at, _)| stays(*at));
+            self.emptied.borrow_mut().retain(|segment| !segments.contains(segment));
+        }
     }
 
     /// A summary in the segment with byte `at` says of a block that it is forwarded.

@@ -21,6 +21,7 @@ use std::collections::BTreeSet;
 use twin_clean::inputs::{NO_SEGMENT, SegmentInfo, SegmentState as Use};
 use twin_rt::Time;
 
+use super::ranges::Ranges;
 use crate::format::{SegEntry, Superblock};
 use crate::sizing;
 
@@ -40,8 +41,9 @@ pub struct SegmentTable {
     sb: Superblock,
     /// Those behind the last one have their default, as have those of `info`.
     entries: Vec<SegEntry>,
+    /// Those behind the last one are clean.
     states: Vec<SegmentState>,
-    clean: BTreeSet<u32>,
+    clean: Ranges,
     live_bytes: u64,
     /// Bytes of pinned segments that are not live and cannot be had.
     held_bytes: u64,
@@ -116,10 +118,9 @@ impl SegmentTable {
     pub fn new(sb: &Superblock, mut entries: Vec<SegEntry>) -> SegmentTable {
         let last = entries.iter().rposition(|entry| *entry != SegEntry::default());
         entries.truncate(last.map_or(0, |last| last + 1));
-        let mut states = vec![SegmentState::Clean; sb.segments as usize];
-        for (state, _) in states.iter_mut().zip(&entries).filter(|(_, e)| !is_clean(e)) {
-            *state = SegmentState::Used;
-        }
+        let state = |entry| if is_clean(entry) { SegmentState::Clean } else { SegmentState::Used };
+        let states: Vec<SegmentState> = entries.iter().map(state).collect();
+        let is_clean = |&s: &u32| states.get(s as usize).is_none_or(|s| *s == SegmentState::Clean);
         let info = infos_of(&entries, sb.segment_size, sb.geometry.frag_size);
         let opened = u64::from(sb.segments);
         SegmentTable {
@@ -128,11 +129,7 @@ impl SegmentTable {
             now: opened * u64::from(sb.segment_size / sb.geometry.frag_size),
             opened,
             sb: sb.clone(),
-            clean: (0..)
-                .zip(&states)
-                .filter(|(_, s)| **s == SegmentState::Clean)
-                .map(|(s, _)| s)
-                .collect(),
+            clean: Ranges::of((0..sb.segments).filter(is_clean)),
             states,
             live_bytes: entries.iter().map(|e| u64::from(e.live_bytes)).sum(),
             held_bytes: held_in_all(sb, &entries),
@@ -143,12 +140,17 @@ impl SegmentTable {
 
     /// The number of segments.
     pub fn count(&self) -> u32 {
-        self.states.len() as u32
+        self.sb.segments
     }
 
     /// The entry of a segment.
     pub fn entry(&self, segment: u32) -> SegEntry {
         self.entries.get(segment as usize).copied().unwrap_or_default()
+    }
+
+    /// True if a block of the table on disk is about segments that were never in use, so that it has zeros.
+    pub(crate) fn is_unused(&self, block: u64) -> bool {
+        self.table_block(self.entries.len().saturating_sub(1) as u32) < block
     }
 
     /// The entries of the segments up to the last one that was ever in use.
@@ -158,7 +160,15 @@ impl SegmentTable {
 
     /// What a segment may be used for.
     pub fn state(&self, segment: u32) -> SegmentState {
-        self.states[segment as usize]
+        self.states.get(segment as usize).copied().unwrap_or(SegmentState::Clean)
+    }
+
+    fn set_state(&mut self, segment: u32, state: SegmentState) {
+        let at = segment as usize;
+        if at >= self.states.len() {
+            self.states.resize(at + 1, SegmentState::Clean);
+        }
+        self.states[at] = state;
     }
 
     /// Live bytes of all segments.
@@ -221,27 +231,27 @@ impl SegmentTable {
 
     /// How many segments are clean.
     pub fn clean_count(&self) -> u32 {
-        self.clean.len() as u32
+        self.clean.count()
     }
 
     /// The clean segments that streams would take next, in order.
     pub fn next_clean(&self, after: u32) -> impl Iterator<Item = u32> + '_ {
-        self.clean.range(after..).chain(self.clean.range(..after)).copied()
+        self.clean.from(after).chain(self.clean.from(0).take_while(move |s| *s < after))
     }
 
     /// Takes the next clean segment after one, so that the log runs forward over the device.
     pub(crate) fn take_clean(&mut self, after: u32) -> Option<u32> {
         let segment = self.next_clean(after).next()?;
-        self.clean.remove(&segment);
-        self.states[segment as usize] = SegmentState::Open;
+        self.clean.remove(segment);
+        self.set_state(segment, SegmentState::Open);
         self.unmark(segment);
         Some(segment)
     }
 
     /// Says that a segment is open although it may hold blocks: a log goes on in it.
     pub(crate) fn set_open(&mut self, segment: u32) {
-        self.clean.remove(&segment);
-        self.states[segment as usize] = SegmentState::Open;
+        self.clean.remove(segment);
+        self.set_state(segment, SegmentState::Open);
         match self.info.get_mut(segment as usize) {
             Some(info) => info.state = Use::Open,
             None => self.open_ahead.push(segment),
@@ -250,7 +260,7 @@ impl SegmentTable {
 
     /// Says that a stream has filled a segment.
     pub(crate) fn set_used(&mut self, segment: u32) {
-        self.states[segment as usize] = SegmentState::Used;
+        self.set_state(segment, SegmentState::Used);
         let (now, size_blocks) = (self.now, self.segment_frags());
         let info = self.tell_of(segment);
         (info.state, info.sealed_at) = (Use::Sealed, now);
@@ -359,14 +369,14 @@ impl SegmentTable {
     /// Says that nothing in a segment is needed any more.
     pub(super) fn set_clean(&mut self, segment: u32) {
         debug_assert!(is_clean(&self.entry(segment)));
-        self.states[segment as usize] = SegmentState::Clean;
+        self.set_state(segment, SegmentState::Clean);
         self.clean.insert(segment);
         *self.tell_of(segment) = SegmentInfo::default();
     }
 
     /// Used segments without a live byte that no snapshot needs.
     pub fn empty(&self) -> Vec<u32> {
-        (0..self.count())
+        (0..self.states.len() as u32)
             .filter(|&s| self.state(s) == SegmentState::Used && is_clean(&self.entry(s)))
             .collect()
     }

@@ -106,6 +106,8 @@ pub(super) struct Engine {
     /// The earliest time at which the task will be woken.
     armed: Option<Time>,
     platter: Platter,
+    /// What is let go is dropped.
+    drops: bool,
     /// The content that the platter would have without faults.
     truth: Option<Platter>,
     faults: Option<Box<Faults>>,
@@ -157,6 +159,7 @@ impl Engine {
                 .crashable
                 .then(|| Durability::new(parts.platter.clone(), spec.write_cache)),
             platter: parts.platter,
+            drops: false,
             completions: 0,
             log: parts.log,
             observer: None,
@@ -189,6 +192,21 @@ impl Engine {
 
     pub(super) fn bus(&self) -> Option<Bus> {
         self.bus.clone()
+    }
+
+    pub(super) fn drop_what_is_let_go(&mut self) {
+        let keeps_more = self.truth.is_some() || self.durability.is_some() || self.log.is_some();
+        self.drops = !keeps_more;
+    }
+
+    pub(super) fn lets_go(&self) -> bool {
+        self.drops
+    }
+
+    pub(super) fn let_go(&mut self, at: u64, len: u64) {
+        if self.drops {
+            self.platter.discard(at, len);
+        }
     }
 
     pub(super) fn wear(&self) -> Option<Wear> {

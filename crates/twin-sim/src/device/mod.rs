@@ -139,6 +139,19 @@ impl SimDisk {
         self.0.engine.borrow_mut().observer = Some(observer);
     }
 
+    /// Drops from now on what the file system [lets go](BlockDevice::let_go), so that its memory does not grow with
+    /// all that was ever written. Only for a run of whose disk nobody looks at more than what requests can see:
+    /// what a recovery would find in free space is gone. Nothing happens where the disk keeps more than its
+    /// content: if it is crashable, has a plan of faults, or writes a log.
+    pub fn drop_what_is_let_go(&self) {
+        self.0.engine.borrow_mut().drop_what_is_let_go();
+    }
+
+    /// Bytes of memory that its content takes.
+    pub fn content_heap_bytes(&self) -> usize {
+        self.0.engine.borrow().platter().heap_bytes()
+    }
+
     /// A snapshot of its content, completed writes included: the content that it would have after a
     /// clean stop.
     pub fn platter(&self) -> Platter {
@@ -312,6 +325,14 @@ impl BlockDevice for SimDisk {
     /// The bounds are those of the model. They do not include waits for a bus that other disks use.
     fn bounds(&self) -> Option<ServiceBounds> {
         self.0.engine.borrow().bounds()
+    }
+
+    fn lets_go(&self) -> bool {
+        self.0.engine.borrow().lets_go()
+    }
+
+    fn let_go(&self, at: u64, len: u64) {
+        self.0.engine.borrow_mut().let_go(at, len);
     }
 }
 

@@ -187,6 +187,10 @@ impl Leaf {
             let room = (len - (high - keep) + count).next_multiple_of(ROOM);
             extents.reserve_exact(room.saturating_sub(len));
             extents.splice(keep..high, new.drain(..));
+            // What was dropped gives its room back.
+            if extents.capacity() > room + ROOM {
+                extents.shrink_to(room);
+            }
         }
         len - high
     }
