@@ -7,8 +7,9 @@
 //! Log-Structured Virtual Disks", EuroSys 2022, with the fencing of conditional writes, which stores have since 2024.)
 //! Over it a log-structured layout is at home: what it frees is discarded, and its cleaner is the only one.
 //!
-//! Main types: [`ObjectStore`] (the seam to a bucket), [`Bucket`] (the device). Start at [`create`] and [`open`];
-//! [`MemoryStore`] is the simplest store.
+//! Main types: [`ObjectStore`] (the seam to a bucket), [`Bucket`] (the device), [`Cached`] and [`Journal`] (a store with a
+//! device of this machine before it, which keeps what is read, or what is written until the store has it). Start at
+//! [`create`] and [`open`]; [`MemoryStore`] is the simplest store.
 //!
 //! ```
 //! use std::rc::Rc;
@@ -39,11 +40,14 @@
 //! ```
 
 mod bucket;
+mod cache;
 mod collect;
 mod device;
 mod extents;
 mod fields;
 mod head;
+mod journal;
+mod local;
 mod memory;
 mod objects;
 mod open;
@@ -54,6 +58,8 @@ mod settings;
 mod store;
 
 pub use bucket::Bucket;
+pub use cache::{CHUNK, CacheCounts, Cached};
+pub use journal::{Journal, JournalError, JournalStatus};
 pub use memory::{MemoryStore, Requests};
 pub use objects::OpenError;
 pub use open::{create, look, open};

@@ -14,7 +14,7 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-settings", &[]),
     ("twin-report", &[]),
     ("twin-disk", &["twin-rt", "twin-settings"]),
-    ("twin-bucket", &["twin-disk"]),
+    ("twin-bucket", &["twin-disk", "twin-cache"]),
     ("twin-clean", &["twin-rt", "twin-settings"]),
     ("twin-cache", &["twin-disk"]),
     ("twin-fs", &["twin-cache"]),

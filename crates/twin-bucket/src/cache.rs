@@ -1,0 +1,319 @@
+//! A cache on a local device before a store: what was read from packs, and what was just written to them.
+//!
+//! Contract: packs are never changed and their names never used again, so what is cached of one is right for ever;
+//! other objects are passed through. Packs are cached in chunks of [`CHUNK`] bytes, the device's size bounds how many,
+//! and a replacement policy says which leave. Whatever is missing of a range is read with one request, in whole chunks.
+//! The local device may lose or change anything at any time: each chunk is compared with its checksum in memory, and
+//! what does not fit is read from the store. Nothing of it is kept for the next writer.
+
+use std::cell::{Cell, RefCell};
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use twin_cache::{Capacity, Item, Removal, Replacement};
+use twin_disk::{Block, BlockDevice, gather};
+use twin_rt::{BoxFuture, join_all};
+
+use crate::local::{LocalDevice, total};
+use crate::pack::PREFIX;
+use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
+
+/// Bytes of a chunk.
+pub const CHUNK: u64 = 64 << 10;
+
+/// What a cache has done.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct CacheCounts {
+    /// Chunks that were read from the local device.
+    pub hits: u64,
+    /// Chunks that were read from the store.
+    pub misses: u64,
+    /// Chunks that were not what had been written, or could not be read.
+    pub spoiled: u64,
+}
+
+/// A chunk of a pack.
+type Key = (Rc<str>, u32);
+
+/// A chunk's place on the local device.
+struct Slot {
+    key: Key,
+    len: u32,
+    crc: u32,
+    /// Its bytes are there.
+    is_filled: bool,
+    readers: u32,
+}
+
+struct Chunks {
+    slots: Vec<Option<Slot>>,
+    free: Vec<u32>,
+    /// The slots of each pack's chunks.
+    by_pack: BTreeMap<Rc<str>, BTreeMap<u32, u32>>,
+    policy: Box<dyn Replacement>,
+    /// Counts chunks: the policy's names for them.
+    inserted: u64,
+}
+
+impl Chunks {
+    fn slot_of(&self, pack: &str, chunk: u32) -> Option<u32> {
+        self.by_pack.get(pack)?.get(&chunk).copied()
+    }
+
+    /// A free slot for a chunk that is in none; `None` if each is being read or written.
+    fn take(&mut self, pack: &str, chunk: u32, block: &Block) -> Option<u32> {
+        if self.slot_of(pack, chunk).is_some() {
+            return None;
+        }
+        if self.free.is_empty() {
+            let slots = &self.slots;
+            let mut usable = |slot: u32| {
+                let slot = slots[slot as usize].as_ref();
+                slot.is_some_and(|slot| slot.is_filled && slot.readers == 0)
+            };
+            let victim = self.policy.victim(&mut usable)?;
+            self.remove(victim, Removal::Evicted);
+        }
+        let slot = self.free.pop()?;
+        let name: Rc<str> = match self.by_pack.get_key_value(pack) {
+            Some((name, _)) => Rc::clone(name),
+            None => pack.into(),
+        };
+        self.by_pack.entry(Rc::clone(&name)).or_default().insert(chunk, slot);
+        let (len, crc) = (block.len() as u32, block.crc32c());
+        let key = (name, chunk);
+        self.slots[slot as usize] = Some(Slot { key, len, crc, is_filled: false, readers: 0 });
+        self.inserted += 1;
+        self.policy.inserted(slot, Item::frame((self.inserted, 0)));
+        Some(slot)
+    }
+
+    fn remove(&mut self, slot: u32, why: Removal) {
+        let Some(Slot { key: (pack, chunk), .. }) = self.slots[slot as usize].take() else {
+            return;
+        };
+        self.policy.removed(slot, why);
+        if let Some(chunks) = self.by_pack.get_mut(&pack) {
+            chunks.remove(&chunk);
+            if chunks.is_empty() {
+                self.by_pack.remove(&pack);
+            }
+        }
+        self.free.push(slot);
+    }
+
+    /// Forgets a pack. Chunks that are being read or written stay until they are evicted.
+    fn forget(&mut self, pack: &str) {
+        let slots: Vec<u32> = match self.by_pack.get(pack) {
+            Some(chunks) => chunks.values().copied().collect(),
+            None => return,
+        };
+        for slot in slots {
+            let is_idle = |slot: &Slot| slot.is_filled && slot.readers == 0;
+            if self.slots[slot as usize].as_ref().is_some_and(is_idle) {
+                self.remove(slot, Removal::Dropped);
+            }
+        }
+    }
+}
+
+struct State {
+    device: LocalDevice,
+    chunks: RefCell<Chunks>,
+    counts: Cell<CacheCounts>,
+}
+
+/// A store behind a cache.
+pub struct Cached {
+    store: Rc<dyn ObjectStore>,
+    state: Rc<State>,
+}
+
+impl Cached {
+    /// A cache of `store` on `device`, all of which it overwrites.
+    ///
+    /// # Errors
+    /// If the device is too small for a chunk, or its sectors are too large.
+    pub fn new(
+        store: Rc<dyn ObjectStore>,
+        device: Rc<dyn BlockDevice>,
+        policy: &twin_cache::Policy,
+    ) -> Result<Cached, String> {
+        let device = LocalDevice::new(device)?;
+        let slots = u32::try_from(device.size() / CHUNK).unwrap_or(u32::MAX);
+        if slots == 0 {
+            return Err(format!("{}: a cache needs at least {CHUNK} bytes", device.name()));
+        }
+        let chunks = Chunks {
+            slots: (0..slots).map(|_| None).collect(),
+            free: (0..slots).rev().collect(),
+            by_pack: BTreeMap::new(),
+            policy: policy.make(Capacity::frames(slots.into())),
+            inserted: 0,
+        };
+        let (chunks, counts) = (RefCell::new(chunks), Cell::default());
+        Ok(Cached { store, state: Rc::new(State { device, chunks, counts }) })
+    }
+
+    /// What it has done.
+    pub fn counts(&self) -> CacheCounts {
+        self.state.counts.get()
+    }
+}
+
+impl State {
+    fn count(&self, how: impl FnOnce(&mut CacheCounts)) {
+        let mut counts = self.counts.get();
+        how(&mut counts);
+        self.counts.set(counts);
+    }
+
+    /// A chunk from the local device, if it is there.
+    async fn read(&self, pack: &str, chunk: u32) -> Option<Block> {
+        let (slot, len, crc) = {
+            let chunks = &mut *self.chunks.borrow_mut();
+            let slot = chunks.slot_of(pack, chunk)?;
+            let held = chunks.slots[slot as usize].as_mut().filter(|slot| slot.is_filled)?;
+            held.readers += 1;
+            let found = (slot, held.len, held.crc);
+            chunks.policy.touched(slot);
+            found
+        };
+        // The slot is neither evicted nor forgotten meanwhile, because it has a reader.
+        let read = self.device.read(u64::from(slot) * CHUNK, len.into()).await;
+        let chunks = &mut *self.chunks.borrow_mut();
+        if let Some(held) = chunks.slots[slot as usize].as_mut() {
+            held.readers -= 1;
+        }
+        let good = read.ok().filter(|block| block.crc32c() == crc);
+        if good.is_none() {
+            self.count(|counts| counts.spoiled += 1);
+            let idle = chunks.slots[slot as usize].as_ref().is_some_and(|slot| slot.readers == 0);
+            if idle {
+                chunks.remove(slot, Removal::Dropped);
+            }
+        }
+        good
+    }
+
+    /// Puts chunks on the local device. They can be found once they are there; what has no room is left out.
+    async fn fill(&self, pack: &str, first: u32, pieces: Vec<Block>) -> Vec<u32> {
+        let mut writes = Vec::new();
+        for (chunk, block) in (first..).zip(pieces) {
+            let slot = self.chunks.borrow_mut().take(pack, chunk, &block);
+            if let Some(slot) = slot {
+                let write = self.device.write(u64::from(slot) * CHUNK, vec![block]);
+                writes.push(async move { (slot, write.await) });
+            }
+        }
+        let mut filled = Vec::new();
+        for (slot, written) in join_all(writes).await {
+            match written {
+                Ok(()) => filled.push(slot),
+                Err(_) => self.chunks.borrow_mut().remove(slot, Removal::Dropped),
+            }
+        }
+        filled
+    }
+
+    /// Lets chunks be found, or forgets them.
+    fn publish(&self, slots: Vec<u32>, is_right: bool) {
+        let chunks = &mut *self.chunks.borrow_mut();
+        for slot in slots {
+            match chunks.slots[slot as usize].as_mut() {
+                Some(held) if is_right => held.is_filled = true,
+                _ => chunks.remove(slot, Removal::Dropped),
+            }
+        }
+    }
+}
+
+/// The chunks of a pack's bytes from the beginning of one on.
+fn pieces(blocks: &[Block]) -> Vec<Block> {
+    let all = total(blocks);
+    let piece = |at: u64| gather(blocks, at as usize, CHUNK.min(all - at) as usize);
+    (0..all.div_ceil(CHUNK)).map(|chunk| piece(chunk * CHUNK)).collect()
+}
+
+/// Reads a range of a pack.
+async fn read(
+    store: &Rc<dyn ObjectStore>,
+    state: &State,
+    pack: &str,
+    (at, len): (u64, u64),
+) -> Result<Content, StoreError> {
+    let (first, last) = ((at / CHUNK) as u32, ((at + len - 1) / CHUNK) as u32);
+    let mut found = join_all((first..=last).map(|chunk| state.read(pack, chunk))).await;
+    let here = found.iter().flatten().count() as u64;
+    state.count(|counts| counts.hits += here);
+    let missing = |block: &Option<Block>| block.is_none();
+    if let (Some(from), Some(to)) =
+        (found.iter().position(missing), found.iter().rposition(missing))
+    {
+        let begin = u64::from(first + from as u32) * CHUNK;
+        let range = (begin, (to - from + 1) as u64 * CHUNK);
+        let content = store.get(pack, Some(range)).await?;
+        let got = pieces(&content.blocks);
+        state.count(|counts| counts.misses += got.len() as u64);
+        // Where the pack ends, the rest of the range is not there.
+        for (held, block) in found[from..].iter_mut().zip(&got) {
+            *held = Some(block.clone());
+        }
+        let slots = state.fill(pack, first + from as u32, got).await;
+        state.publish(slots, true);
+    }
+    let blocks: Vec<Block> = found.into_iter().map_while(|block| block).collect();
+    let skip = at - u64::from(first) * CHUNK;
+    let there = total(&blocks).saturating_sub(skip).min(len);
+    let blocks = vec![gather(&blocks, skip.min(total(&blocks)) as usize, there as usize)];
+    Ok(Content { blocks, version: Version(String::new()) })
+}
+
+impl ObjectStore for Cached {
+    fn name(&self) -> String {
+        self.store.name()
+    }
+
+    fn get(&self, name: &str, range: Option<(u64, u64)>) -> Stored<Content> {
+        match range {
+            Some(range) if name.starts_with(PREFIX) && range.1 > 0 => {
+                let (store, state) = (Rc::clone(&self.store), Rc::clone(&self.state));
+                let name = name.to_string();
+                Box::pin(async move { read(&store, &state, &name, range).await })
+            }
+            _ => self.store.get(name, range),
+        }
+    }
+
+    fn put(&self, name: &str, blocks: Vec<Block>, when: Condition) -> Stored<Version> {
+        if !name.starts_with(PREFIX) {
+            return self.store.put(name, blocks, when);
+        }
+        let chunks = pieces(&blocks);
+        let put = self.store.put(name, blocks, when);
+        let (state, name) = (Rc::clone(&self.state), name.to_string());
+        // Side by side with the request, so that a flush does not wait for the cache after it.
+        Box::pin(async move {
+            let written = Cell::new(None);
+            let put = async {
+                written.set(Some(put.await));
+                Vec::new()
+            };
+            let both: [BoxFuture<'_, Vec<u32>>; 2] =
+                [Box::pin(put), Box::pin(state.fill(&name, 0, chunks))];
+            let slots = join_all(both).await.concat();
+            let written = written.take().unwrap_or(Err(StoreError::Conflict));
+            state.publish(slots, written.is_ok());
+            written
+        })
+    }
+
+    fn delete(&self, name: &str) -> Stored<()> {
+        self.state.chunks.borrow_mut().forget(name);
+        self.store.delete(name)
+    }
+
+    fn list(&self, prefix: &str, after: Option<&str>) -> Stored<Vec<Listed>> {
+        self.store.list(prefix, after)
+    }
+}

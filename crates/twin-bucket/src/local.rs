@@ -1,0 +1,68 @@
+//! A device of this machine beside a bucket, in whole units.
+
+use std::rc::Rc;
+
+use twin_disk::{Block, BlockDevice, Class, Io, IoError, Origin, all_parts, gather};
+
+/// The unit of places: no sector of a local device is larger.
+pub(crate) const UNIT: u64 = 4096;
+
+/// A local device. Clones are the same.
+#[derive(Clone)]
+pub(crate) struct LocalDevice(Rc<dyn BlockDevice>);
+
+impl LocalDevice {
+    /// A device.
+    ///
+    /// # Errors
+    /// If its sectors are larger than a [`UNIT`].
+    pub(crate) fn new(device: Rc<dyn BlockDevice>) -> Result<LocalDevice, String> {
+        let info = device.info();
+        match u64::from(info.sector) <= UNIT {
+            true => Ok(LocalDevice(device)),
+            false => Err(format!("{}: sectors of {} bytes are too large", info.name, info.sector)),
+        }
+    }
+
+    pub(crate) fn name(&self) -> String {
+        self.0.info().name
+    }
+
+    /// Bytes in whole units.
+    pub(crate) fn size(&self) -> u64 {
+        self.0.info().size / UNIT * UNIT
+    }
+
+    /// Writes blocks at a unit. What follows up to the next unit becomes zeros.
+    pub(crate) async fn write(&self, at: u64, mut blocks: Vec<Block>) -> Result<(), IoError> {
+        let len = total(&blocks);
+        let rest = len.next_multiple_of(UNIT) - len;
+        if rest > 0 {
+            blocks.push(Block::Zero(rest as u32));
+        }
+        self.submit(Io::write(at, blocks, Class::Mixed, Origin::User)).await.map(drop)
+    }
+
+    /// Reads `len` bytes from any byte on.
+    pub(crate) async fn read(&self, at: u64, len: u64) -> Result<Block, IoError> {
+        let first = at / UNIT * UNIT;
+        let end = (at + len).next_multiple_of(UNIT);
+        let io = Io::read(first, end - first, Class::Mixed, Origin::User);
+        let blocks = self.submit(io).await?;
+        Ok(gather(&blocks, (at - first) as usize, len as usize))
+    }
+
+    pub(crate) async fn flush(&self) -> Result<(), IoError> {
+        self.0.submit(Io::flush(Origin::User)).await.map(drop)
+    }
+
+    async fn submit(&self, io: Io) -> Result<Vec<Block>, IoError> {
+        let parts = io.parts(self.0.info().max_io);
+        all_parts(parts.into_iter().map(|part| self.0.submit(part)).collect()).await
+    }
+}
+
+/// Bytes of blocks together.
+pub(crate) fn total(blocks: &[Block]) -> u64 {
+    blocks.iter().map(|block| block.len() as u64).sum()
+}
