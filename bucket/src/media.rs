@@ -1,10 +1,15 @@
 //! Volumes in buckets as a medium of volumes.
 
+use std::path::Path;
 use std::rc::Rc;
 
-use twin_bucket::{Bucket, Identity, Settings, Shape, create, look, open};
+use twin_bucket::{
+    Bucket, Cached, Identity, Journal, ObjectStore, Settings, Shape, create, look, open,
+};
 use twin_host::{Host, random_bytes};
 use twin_mount::media::{How, Media, Medium, SEGMENT_BYTES};
+
+use twin_rt::{Nanos, SECS};
 
 use crate::owner;
 use crate::store;
@@ -12,18 +17,30 @@ use crate::store;
 /// Bytes of a sector of a volume in a bucket: no device below has one.
 const SECTOR: u32 = 4096;
 
+/// How long opening waits for a silent store while it brings what a journal has.
+const PATIENCE: Nanos = 20 * SECS;
+
 /// `s3://BUCKET/NAME`.
 pub(crate) struct S3;
 
-fn settings() -> Result<Settings, String> {
-    Ok(Settings::new(Identity(random_bytes()?), &owner::words()))
+fn settings(journal: Option<&Path>) -> Result<Settings, String> {
+    Ok(Settings::new(Identity(random_bytes()?), &owner::words(journal)))
 }
 
-fn medium(bucket: Bucket) -> Medium {
+fn medium(bucket: Bucket, journal: Option<Rc<Journal>>) -> Medium {
     let closing = bucket.clone();
     let close = move || -> twin_rt::BoxFuture<'static, Result<(), String>> {
-        let bucket = closing.clone();
-        Box::pin(async move { bucket.close().await })
+        let (bucket, journal) = (closing.clone(), journal.clone());
+        Box::pin(async move {
+            let Some(journal) = journal else { return bucket.close().await };
+            journal.begin_close();
+            bucket.close().await.map_err(|error| match journal.status().packs {
+                0 => error,
+                packs => format!(
+                    "{error}; {packs} packs stay in the journal, and the next mount with it brings them"
+                ),
+            })
+        })
     };
     Medium { device: Rc::new(bucket), close: Rc::new(close) }
 }
@@ -37,26 +54,43 @@ impl Media for S3 {
         let store = Rc::new(store::S3::connect(host, name)?);
         let size = size / u64::from(SECTOR) * u64::from(SECTOR);
         let shape = Shape { size, sector: SECTOR, pack_bytes: SEGMENT_BYTES };
-        let (settings, volume) = (settings()?, Identity(random_bytes()?));
+        let (settings, volume) = (settings(None)?, Identity(random_bytes()?));
         let made = host.rt().block_on(create(host.rt(), store, volume, shape, &settings));
-        Ok(medium(made.map_err(|e| e.to_string())?.map_err(|e| format!("{name}: {e}"))?))
+        let made = made.map_err(|e| e.to_string())?.map_err(|e| format!("{name}: {e}"))?;
+        Ok(medium(made, None))
     }
 
     fn open(&self, host: &Host, name: &str, how: How) -> Result<Medium, String> {
-        let store = Rc::new(store::S3::connect(host, name)?);
-        let settings = settings()?;
+        let named = |error: String| format!("{name}: {error}");
         let rt = host.rt().clone();
+        let s3 = Rc::new(store::S3::connect(host, name)?);
+        let mut store: Rc<dyn ObjectStore> = s3;
+        let mut journal = None;
+        if let Some(file) = &how.journal {
+            let opening = Journal::open(&rt, Rc::clone(&store), file.open(host)?, PATIENCE);
+            let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
+            let opened = Rc::new(opened.map_err(|e| named(e.to_string()))?);
+            journal = Some(Rc::clone(&opened));
+            store = opened;
+        }
+        if let Some(file) = &how.cache {
+            let policy = twin_cache::replacement::REGISTRY.default_entry();
+            store = Rc::new(Cached::new(store, file.open(host)?, policy).map_err(named)?);
+        }
+        let path = how.journal.map(|file| file.path);
+        let settings = settings(path.as_deref())?;
         let opening = async {
             match how.read_only {
                 true => look(&rt, store, &settings).await,
                 false => {
-                    let has_ended =
-                        Rc::new(move |words: &str| how.take_over || owner::has_ended(words));
+                    let has_ended = Rc::new(move |words: &str| {
+                        how.take_over || owner::has_ended(words, path.as_deref())
+                    });
                     open(&rt, store, has_ended, &settings).await
                 }
             }
         };
         let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
-        Ok(medium(opened.map_err(|e| format!("{name}: {e}"))?))
+        Ok(medium(opened.map_err(|e| named(e.to_string()))?, journal))
     }
 }

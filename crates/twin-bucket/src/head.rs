@@ -62,7 +62,7 @@ impl Head {
         out.bytes(&self.writer.0);
         out.u64(self.base);
         out.u32(u32::from(self.is_closed));
-        let owner = self.owner.floor_char_boundary(256);
+        let owner = self.owner.floor_char_boundary(1024);
         out.text(&self.owner[..owner]);
         out.text(&self.map);
         out.end()
@@ -189,7 +189,7 @@ mod tests {
             writer: Identity([0xab; 16]),
             base: 9,
             is_closed: false,
-            owner: "ö".repeat(200),
+            owner: "ö".repeat(600),
             map: "map/x".into(),
         }
     }
@@ -198,7 +198,7 @@ mod tests {
     fn a_head_is_read_as_it_was_written_but_for_an_owner_with_too_long_a_name() {
         let bytes = head().encode();
         let read = Head::decode(&bytes).unwrap();
-        assert_eq!(read, Head { owner: "ö".repeat(128), ..head() });
+        assert_eq!(read, Head { owner: "ö".repeat(512), ..head() });
         assert!(bytes.len() as u64 <= MOST);
         for at in 0..bytes.len() {
             let mut bad = bytes.clone();

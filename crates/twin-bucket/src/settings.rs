@@ -20,7 +20,7 @@ const OPENING_PATIENCE: Nanos = 20 * SECS;
 pub struct Settings {
     /// A number that no other writer has: random.
     pub writer: Identity,
-    /// Who the writer is, for people and for [`HasEnded`]: at most 256 bytes.
+    /// Who the writer is, for people and for [`HasEnded`]: at most 1,024 bytes.
     pub owner: String,
     /// How long the store may be silent before requests fail, in nanoseconds. It bounds how long a flush waits.
     pub patience: Nanos,

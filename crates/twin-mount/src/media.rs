@@ -3,13 +3,13 @@
 //! Contract: a program that knows a medium registers it before anything else happens; whatever takes an image then
 //! takes such a name. A medium has room for logs alone, which never write into the middle of what they have filled.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
 use twin_disk::BlockDevice;
 use twin_fs::LayoutKind;
-use twin_host::{Host, is_remote};
+use twin_host::{FileDevice, Host, ImageOptions, create_image, is_remote};
 use twin_lab::layouts::LAYOUTS;
 use twin_rt::BoxFuture;
 
@@ -17,12 +17,39 @@ use twin_rt::BoxFuture;
 pub const SEGMENT_BYTES: u32 = 8 << 20;
 
 /// How a volume on a medium is opened.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct How {
     /// To be read alone, as it is now, beside whoever writes it.
     pub read_only: bool,
     /// Even if its writer did not close it and may live.
     pub take_over: bool,
+    /// Where what is read is kept on this machine.
+    pub cache: Option<LocalFile>,
+    /// Where what is synced is kept on this machine until the medium has it.
+    pub journal: Option<LocalFile>,
+}
+
+/// A file or block device of this machine beside a medium.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LocalFile {
+    /// Its path.
+    pub path: PathBuf,
+    /// Its size in bytes, if it is a file that does not exist.
+    pub size: u64,
+}
+
+impl LocalFile {
+    /// Opens it, and makes it first if it does not exist.
+    ///
+    /// # Errors
+    /// If it is in use, or the host refuses.
+    pub fn open(&self, host: &Host) -> Result<Rc<dyn BlockDevice>, String> {
+        if !self.path.exists() {
+            create_image(&self.path, self.size).map_err(|error| error.to_string())?;
+        }
+        let device = FileDevice::open(host, &self.path, &ImageOptions::default());
+        Ok(Rc::new(device.map_err(|error| error.to_string())?))
+    }
 }
 
 /// An open volume on a medium, as a device.

@@ -27,7 +27,7 @@ use twin_rt::Categories;
 
 use crate::answers::{Answers, Recording};
 use crate::image::layout_of;
-use crate::media::Close;
+use crate::media::{Close, How};
 use crate::nfs::{Beside, NfsBeside, Running};
 use crate::observers::ObservedFile;
 use crate::opening::{Listener, OpenOptions, Opened, Refused, open_volume, set_for_open};
@@ -52,8 +52,8 @@ pub struct MountRequest {
     pub dev: Option<bool>,
     /// Whether programs may be executed; `None`: they may.
     pub exec: Option<bool>,
-    /// Whether a bucket's writer is replaced that did not close the volume and may live.
-    pub take_over: bool,
+    /// How a bucket is opened, if the volume is in one; `read_only` says whether to be read alone.
+    pub how: How,
     /// How memory is divided.
     pub budget: Budget,
     /// The replacement policy of the cache.
@@ -440,9 +440,8 @@ fn open(
         let host = host_options(request)?;
         let (of_layout, flight) = (of_layout.clone(), request.flight.clone());
         let log = log.clone();
-        let take_over = request.take_over;
-        let options =
-            OpenOptions { layout, of_layout, image, take_over, host, settings, flight, log };
+        let how = request.how.clone();
+        let options = OpenOptions { layout, of_layout, image, how, host, settings, flight, log };
         open_volume(&request.image, options)
     })?;
     if let Some(name) = &request.snapshot {

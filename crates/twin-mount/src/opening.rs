@@ -45,8 +45,8 @@ pub struct OpenOptions {
     pub of_layout: Box<dyn LayoutConfig>,
     /// How the image is opened.
     pub image: ImageOptions,
-    /// Whether a medium's writer is replaced that may still live.
-    pub take_over: bool,
+    /// How a medium is opened, if the volume is on one; `image` says whether to be read alone.
+    pub how: How,
     /// How the host runs.
     pub host: HostOptions,
     /// The settings of the volume.
@@ -64,7 +64,7 @@ impl OpenOptions {
             layout,
             of_layout: layout.config(),
             image: ImageOptions::default(),
-            take_over: false,
+            how: How::default(),
             host: HostOptions::default(),
             settings: Settings::default(),
             flight: None,
@@ -120,7 +120,7 @@ pub fn device_anywhere(
     options: &ImageOptions,
 ) -> Result<(Rc<dyn BlockDevice>, Option<Close>), String> {
     if let Some((media, name)) = media::of(image)? {
-        let how = How { read_only: options.read_only, take_over: false };
+        let how = How { read_only: options.read_only, ..How::default() };
         let Medium { device, close } = media.open(host, name, how)?;
         return Ok((device, Some(close)));
     }
@@ -173,7 +173,7 @@ pub fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused
 
 /// The same of a volume that is no image.
 fn open_on_medium(media: &dyn Media, name: &str, options: OpenOptions) -> Result<Opened, Refused> {
-    let OpenOptions { mut of_layout, image, take_over, host, settings, flight, log, .. } = options;
+    let OpenOptions { mut of_layout, image, how, host, settings, flight, log, .. } = options;
     // What is dead is paid for until then.
     of_layout.set_for_open("discard", "yes").map_err(|e| e.to_string())?;
     if flight.is_some() {
@@ -183,7 +183,7 @@ fn open_on_medium(media: &dyn Media, name: &str, options: OpenOptions) -> Result
     if let Some((categories, listener)) = log {
         host.rt().log_to(categories, listener);
     }
-    let how = How { read_only: image.read_only, take_over };
+    let how = How { read_only: image.read_only, ..how };
     let Medium { device, close } = media.open(&host, name, how)?;
     let freezable = Freezable::new(host.rt(), device);
     let device = Rc::new(freezable.clone());

@@ -64,6 +64,33 @@ pub(crate) struct Mount {
     /// What that one writes from then on is lost, and it is told so at its next sync.
     #[arg(help_heading = "Device", long, conflicts_with = "read_only")]
     pub(crate) take_over: bool,
+    /// Keep what is read from a bucket, and what was just written to it, in this file or on this block device, all of which is
+    /// overwritten. It is empty after each mount, and may be lost at any time.
+    #[arg(help_heading = "Device", long, value_name = "FILE")]
+    pub(crate) local_cache: Option<PathBuf>,
+    /// The size of the local cache, if its file does not exist yet.
+    #[arg(
+        help_heading = "Device",
+        long,
+        value_name = "SIZE",
+        default_value = "10G",
+        requires = "local_cache"
+    )]
+    pub(crate) local_cache_size: Size,
+    /// Acknowledge syncs of a volume in a bucket when they are durable in this file or on this block device, and bring them to the
+    /// bucket in the background. What is not there yet is on this machine alone, and the next mount here brings it, with the
+    /// same journal. While the bucket cannot be reached the mount goes on until the journal is full.
+    #[arg(help_heading = "Device", long, value_name = "FILE", conflicts_with = "read_only")]
+    pub(crate) journal: Option<PathBuf>,
+    /// The size of the journal, if its file does not exist yet.
+    #[arg(
+        help_heading = "Device",
+        long,
+        value_name = "SIZE",
+        default_value = "1G",
+        requires = "journal"
+    )]
+    pub(crate) journal_size: Size,
     /// How long to poll for the next request before sleeping. Higher values shorten latencies and use more
     /// processor time; 0 to 1000 are sensible.
     #[arg(help_heading = "Device", long, value_name = "MICROSECONDS", default_value_t = 200)]

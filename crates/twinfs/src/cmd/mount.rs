@@ -1,5 +1,6 @@
 //! `twinfs mount`: opens a volume and serves it over FUSE until it is unmounted.
 
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use twin_cli::{Outcome, usage};
@@ -8,6 +9,7 @@ use twin_host::{Budget, absolute};
 use twin_lab::MountFlush;
 use twin_lab::layouts::LAYOUTS;
 use twin_lab::observe::EVERY_NS;
+use twin_mount::media::{How, LocalFile};
 use twin_mount::mount::{MountRequest, serve_volume};
 use twin_mount::nfs::NfsBeside;
 use twin_mount::opening::set_for_open;
@@ -38,6 +40,14 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
         return Err(usage("--observe needs --observe-file FILE, to which figures go"));
     }
     let about = args.image.display().to_string();
+    let local =
+        |path: Option<PathBuf>, size: Size| path.map(|path| LocalFile { path, size: size.0 });
+    let how = How {
+        read_only: false,
+        take_over: args.take_over,
+        cache: local(args.local_cache, args.local_cache_size),
+        journal: local(args.journal, args.journal_size),
+    };
     let request = MountRequest {
         image: args.image,
         dir: args.dir,
@@ -47,7 +57,7 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
         suid: trusts[0],
         dev: trusts[1],
         exec: last(&args.options, MountChoice::is_exec),
-        take_over: args.take_over,
+        how,
         budget,
         replacement: args.replacement,
         write_through: args.write_through,
@@ -86,6 +96,8 @@ fn make_absolute(args: &mut Mount) -> Result<(), String> {
         &mut args.status,
         &mut args.log_file,
         &mut args.observed,
+        &mut args.local_cache,
+        &mut args.journal,
     ];
     for path in paths.into_iter().flatten() {
         *path = absolute(path)?;

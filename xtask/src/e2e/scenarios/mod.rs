@@ -3,6 +3,7 @@
 mod aged;
 mod bigdir;
 mod bucket;
+mod bucket_local;
 mod build;
 mod cleaning;
 mod crashlab;
@@ -73,6 +74,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     package::SCENARIO,
     kill9::SCENARIO,
     bucket::SCENARIO,
+    bucket_local::SCENARIO,
     flush::SCENARIO,
     rewrite::SCENARIO,
     build::SCENARIO,
