@@ -1,11 +1,13 @@
-//! Requests that are repeated until the store answers, and writes of which it is known in the end whether they were
-//! executed.
+//! Requests that are repeated until the store answers and counted, and writes of which it is known in the end whether they
+//! were executed.
 
+use std::cell::Cell;
 use std::rc::Rc;
 
 use twin_disk::{Block, gather};
 use twin_rt::{MILLIS, Nanos, Rt, SECS};
 
+use crate::counts::Counts;
 use crate::planted::PlantedFault;
 use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
 
@@ -20,6 +22,7 @@ pub(crate) struct Requests {
     pub(crate) store: Rc<dyn ObjectStore>,
     pub(crate) patience: Nanos,
     pub(crate) planted: PlantedFault,
+    pub(crate) counts: Rc<Cell<Counts>>,
 }
 
 /// Why an object was not written.
@@ -32,19 +35,33 @@ pub(crate) enum Unwritten {
 }
 
 impl Requests {
-    /// Repeats a request while its outcome is unknown, with growing pauses.
-    async fn repeated<T>(&self, request: impl Fn() -> Stored<T>) -> Result<T, StoreError> {
+    fn count(&self, how: impl FnOnce(&mut Counts)) {
+        let mut counts = self.counts.get();
+        how(&mut counts);
+        self.counts.set(counts);
+    }
+
+    /// Repeats a request while its outcome is unknown, with growing pauses. `count` counts it when it was answered.
+    async fn repeated<T>(
+        &self,
+        request: impl Fn() -> Stored<T>,
+        count: impl FnOnce(&mut Counts, Option<&T>),
+    ) -> Result<T, StoreError> {
         let begun = self.rt.now();
         let mut pause = PAUSE;
         loop {
             match request().await {
                 Err(StoreError::Unknown(why)) => {
+                    self.count(|counts| counts.unanswered += 1);
                     if self.rt.now().since(begun) + pause > self.patience {
                         let patience = self.patience / SECS;
                         return Err(StoreError::Unknown(format!("{why}, for {patience} seconds")));
                     }
                 }
-                answered => return answered,
+                answered => {
+                    self.count(|counts| count(counts, answered.as_ref().ok()));
+                    return answered;
+                }
             }
             self.rt.sleep(pause).await;
             pause = (2 * pause).min(LONGEST_PAUSE);
@@ -56,11 +73,15 @@ impl Requests {
         name: &str,
         range: Option<(u64, u64)>,
     ) -> Result<Content, StoreError> {
-        self.repeated(|| self.store.get(name, range)).await
+        let count = |counts: &mut Counts, content: Option<&Content>| {
+            counts.gets += 1;
+            counts.out_bytes += content.map_or(0, |content| len(&content.blocks));
+        };
+        self.repeated(|| self.store.get(name, range), count).await
     }
 
     pub(crate) async fn delete(&self, name: &str) -> Result<(), StoreError> {
-        self.repeated(|| self.store.delete(name)).await
+        self.repeated(|| self.store.delete(name), |counts, _| counts.deletes += 1).await
     }
 
     /// All objects whose names begin with `prefix`.
@@ -68,7 +89,8 @@ impl Requests {
         let mut all: Vec<Listed> = Vec::new();
         loop {
             let after = all.last().map(|listed| listed.name.clone());
-            let page = self.repeated(|| self.store.list(prefix, after.as_deref())).await?;
+            let request = || self.store.list(prefix, after.as_deref());
+            let page = self.repeated(request, |counts, _| counts.lists += 1).await?;
             if page.is_empty() {
                 return Ok(all);
             }
@@ -91,7 +113,11 @@ impl Requests {
             return Ok(Version(String::new()));
         }
         let put = || self.store.put(name, blocks.clone(), when.clone());
-        match self.repeated(put).await {
+        let count = |counts: &mut Counts, _: Option<&Version>| {
+            counts.puts += 1;
+            counts.in_bytes += len(&blocks);
+        };
+        match self.repeated(put, count).await {
             Ok(version) => return Ok(version),
             Err(StoreError::Conflict) => {}
             Err(error) => return Err(Unwritten::Store(error)),
@@ -110,8 +136,11 @@ impl Requests {
     }
 }
 
+fn len(blocks: &[Block]) -> u64 {
+    blocks.iter().map(|block| block.len() as u64).sum()
+}
+
 fn same(a: &[Block], b: &[Block]) -> bool {
-    let len = |blocks: &[Block]| blocks.iter().map(Block::len).sum::<usize>();
-    let (a_len, b_len) = (len(a), len(b));
+    let (a_len, b_len) = (len(a) as usize, len(b) as usize);
     a_len == b_len && gather(a, 0, a_len).to_bytes() == gather(b, 0, b_len).to_bytes()
 }

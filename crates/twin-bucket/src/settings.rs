@@ -52,6 +52,7 @@ impl Settings {
     /// Requests of opening, whose user waits and can try again: a store that is not there is an error soon.
     pub(crate) fn requests(&self, rt: &Rt, store: Rc<dyn ObjectStore>) -> Requests {
         let patience = self.patience.min(OPENING_PATIENCE);
-        Requests { rt: rt.clone(), store, patience, planted: self.planted }
+        let (planted, counts) = (self.planted, Rc::default());
+        Requests { rt: rt.clone(), store, patience, planted, counts }
     }
 }
