@@ -23,7 +23,7 @@ use super::durability::{Durability, unstable_write};
 use super::{Observer, Served};
 use crate::bus::{Answer, Bus, Span, Tenancy};
 use crate::faults::{CrashState, FaultPlan, Faults, Verdict, WriteLog};
-use crate::model::{Access, Bucket, DeviceModel, Service, Supply, Wear};
+use crate::model::{Access, DeviceModel, Prices, Service, Supply, Wear};
 use crate::planted::PlantedFault;
 use crate::{DiskStats, Platter};
 
@@ -195,8 +195,8 @@ impl Engine {
         self.model.wear()
     }
 
-    pub(super) fn bucket(&self) -> Option<Bucket> {
-        self.model.bucket()
+    pub(super) fn prices(&self) -> Option<Prices> {
+        self.model.prices()
     }
 
     pub(super) fn platter(&self) -> &Platter {

@@ -26,7 +26,7 @@ use twin_rt::{Event, Nanos, Rng, Rt, Time};
 
 use crate::bus::Bus;
 use crate::faults::{CrashState, FaultPlan, WriteLog};
-use crate::model::{Bucket, DeviceModel, Wear};
+use crate::model::{DeviceModel, Prices, Wear};
 use crate::planted::PlantedFault;
 use crate::{DiskStats, Platter, TimeBreakdown};
 use engine::{Engine, EngineParts};
@@ -123,9 +123,9 @@ impl SimDisk {
         self.0.engine.borrow().wear()
     }
 
-    /// What it stores and charges, if it is a bucket of an object store.
-    pub fn bucket(&self) -> Option<Bucket> {
-        self.0.engine.borrow().bucket()
+    /// What it charges, if it is the service of an object store.
+    pub fn prices(&self) -> Option<Prices> {
+        self.0.engine.borrow().prices()
     }
 
     /// The bus between it and the host, if it has one.

@@ -2,6 +2,7 @@
 
 mod aged;
 mod bigdir;
+mod bill;
 mod bucket;
 mod build;
 mod cleaning;
@@ -73,6 +74,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     package::SCENARIO,
     kill9::SCENARIO,
     bucket::SCENARIO,
+    bill::SCENARIO,
     flush::SCENARIO,
     rewrite::SCENARIO,
     build::SCENARIO,
