@@ -7,15 +7,12 @@ use twin_bucket::{
     Bucket, Cached, Identity, Journal, ObjectStore, Settings, Shape, create, look, open,
 };
 use twin_host::{Host, random_bytes};
-use twin_mount::media::{How, Media, Medium, SEGMENT_BYTES};
+use twin_mount::media::{How, Media, Medium};
 
 use twin_rt::{Nanos, SECS};
 
 use crate::owner;
 use crate::store;
-
-/// Bytes of a sector of a volume in a bucket: no device below has one.
-const SECTOR: u32 = 4096;
 
 /// How long opening waits for a silent store while it brings what a journal has.
 const PATIENCE: Nanos = 20 * SECS;
@@ -42,7 +39,9 @@ fn medium(bucket: Bucket, journal: Option<Rc<Journal>>) -> Medium {
             })
         })
     };
-    Medium { device: Rc::new(bucket), close: Rc::new(close) }
+    let counted = bucket.clone();
+    let counts = move || (counted.counts(), counted.stored_bytes());
+    Medium { device: Rc::new(bucket), close: Rc::new(close), counts: Rc::new(counts) }
 }
 
 impl Media for S3 {
@@ -52,10 +51,8 @@ impl Media for S3 {
 
     fn make(&self, host: &Host, name: &str, size: u64) -> Result<Medium, String> {
         let store = Rc::new(store::S3::connect(host, name)?);
-        let size = size / u64::from(SECTOR) * u64::from(SECTOR);
-        let shape = Shape { size, sector: SECTOR, pack_bytes: SEGMENT_BYTES };
         let (settings, volume) = (settings(None)?, Identity(random_bytes()?));
-        let made = host.rt().block_on(create(host.rt(), store, volume, shape, &settings));
+        let made = host.rt().block_on(create(host.rt(), store, volume, Shape::of(size), &settings));
         let made = made.map_err(|e| e.to_string())?.map_err(|e| format!("{name}: {e}"))?;
         Ok(medium(made, None))
     }

@@ -61,6 +61,11 @@ impl Server {
         format!("s3://{BUCKET}/{name}")
     }
 
+    /// Bytes of the objects of a volume in its bucket.
+    pub(crate) fn stored(&self, name: &str) -> u64 {
+        bytes_below(&self.folder.join("objects").join(BUCKET).join(name))
+    }
+
     /// Kills it.
     pub(crate) fn kill(&mut self) {
         let _ = self.child.kill();
@@ -88,6 +93,17 @@ impl Drop for Server {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// Bytes of the files below a folder.
+fn bytes_below(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let bytes = entries.map(|entry| match entry.metadata() {
+        Ok(meta) if meta.is_dir() => bytes_below(&entry.path()),
+        Ok(meta) => meta.len(),
+        Err(_) => 0,
+    });
+    bytes.sum()
 }
 
 /// Starts the program and waits until it answers.

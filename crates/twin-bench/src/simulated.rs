@@ -9,7 +9,6 @@ use std::rc::Rc;
 
 use twin_fs::{Cred, Data, FsError, Ino, Op, ROOT_INO, RenameMode, Reply, Request, Volume};
 use twin_rt::{ClockOnly, Rt, join_all};
-use twin_sim::SimDisk;
 
 use super::meeting::TaskMeeting;
 use super::{Act, BenchFailure, Benchmark, Mark, OpenMode, Phase, Script, Spans};
@@ -17,8 +16,8 @@ use twin_lab::LogFigures;
 use twin_lab::Run;
 use twin_lab::SimulateError;
 use twin_lab::WatchedRun;
+use twin_lab::{Below, OnVolume, on_volume};
 use twin_lab::{History, Sampler};
-use twin_lab::{OnVolume, on_volume};
 
 /// Runs a benchmark on the volume of a run.
 ///
@@ -86,14 +85,14 @@ impl OnVolume for BenchRun<'_> {
     async fn run(
         self,
         rt: &Rt,
-        disk: &SimDisk,
+        below: &Below,
         volume: &Volume,
     ) -> Result<Vec<Phase>, SimulateError> {
         let BenchRun { bench, warm, watched } = self;
         let (spans, next_id) = (RefCell::default(), 1.into());
         let scripts = bench.users();
         let meeting = TaskMeeting::of(scripts.len());
-        let shared = Shared { rt, disk, volume, spans, meeting, next_id, warm, watched };
+        let shared = Shared { rt, below, volume, spans, meeting, next_id, warm, watched };
         let users = scripts.into_iter().enumerate().map(|(user, script)| {
             let user = User { shared: &shared, user, cred: Cred::root(), open: Vec::new() };
             user.all(script)
@@ -107,7 +106,7 @@ impl OnVolume for BenchRun<'_> {
 
 struct Shared<'a> {
     rt: &'a Rt,
-    disk: &'a SimDisk,
+    below: &'a Below,
     volume: &'a Volume,
     spans: RefCell<Spans>,
     meeting: TaskMeeting,
@@ -139,7 +138,7 @@ impl User<'_> {
     fn mark(&self) -> Mark {
         let shared = self.shared;
         let counts = LogFigures::of(shared.volume);
-        let disk = shared.disk.stats();
+        let disk = shared.below.disk.stats();
         let seconds = |ns: u64| ns as f64 / 1e9;
         Mark {
             log_writes: Some(counts.log_writes as f64),
@@ -168,7 +167,7 @@ impl User<'_> {
                 if let Some((watched_run, _)) =
                     self.shared.watched.filter(|(_, which)| *which == phase)
                 {
-                    watched_run.begin(self.shared.disk, self.shared.volume);
+                    watched_run.begin(self.shared.below, self.shared.volume);
                 }
             }
             Act::End { amount, unit } => {

@@ -10,6 +10,7 @@ use twin_disk::{
 };
 
 use crate::Shape;
+use crate::counts::Counts;
 use crate::device::Inner;
 use crate::extents::Extents;
 use crate::head::{self, Head};
@@ -59,6 +60,16 @@ impl Bucket {
         self.0.write_head(true).await?;
         self.0.fail("the volume is closed".into());
         Ok(())
+    }
+
+    /// What the store was asked since the volume was opened, opening included.
+    pub fn counts(&self) -> Counts {
+        self.0.requests.store.requested().unwrap_or_default()
+    }
+
+    /// Bytes of the packs that are in the store or on their way there, as far as this writer knows.
+    pub fn stored_bytes(&self) -> u64 {
+        self.0.state.borrow().extents.stored_bytes()
     }
 
     /// The names of the objects that the volume needs, as far as this writer knows, but for seals.

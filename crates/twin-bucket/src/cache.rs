@@ -14,6 +14,8 @@ use twin_cache::{Capacity, Item, Removal, Replacement};
 use twin_disk::{Block, BlockDevice, gather};
 use twin_rt::{BoxFuture, join_all};
 
+use crate::counted::Counted;
+use crate::counts::Counts;
 use crate::local::{LocalDevice, total};
 use crate::pack::PREFIX;
 use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
@@ -139,7 +141,7 @@ impl Cached {
         device: Rc<dyn BlockDevice>,
         policy: &twin_cache::Policy,
     ) -> Result<Cached, String> {
-        let device = LocalDevice::new(device)?;
+        let (store, device) = (Counted::of(store), LocalDevice::new(device)?);
         let slots = u32::try_from(device.size() / CHUNK).unwrap_or(u32::MAX);
         if slots == 0 {
             return Err(format!("{}: a cache needs at least {CHUNK} bytes", device.name()));
@@ -272,6 +274,10 @@ async fn read(
 impl ObjectStore for Cached {
     fn name(&self) -> String {
         self.store.name()
+    }
+
+    fn requested(&self) -> Option<Counts> {
+        self.store.requested()
     }
 
     fn get(&self, name: &str, range: Option<(u64, u64)>) -> Stored<Content> {

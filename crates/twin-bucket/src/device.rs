@@ -10,7 +10,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use twin_disk::{Block, Io, gather};
+use twin_disk::{Block, Io, cut};
 use twin_rt::{Budget, BudgetGuard, Event, Rt, RwLock, join_all};
 
 use crate::Shape;
@@ -295,7 +295,7 @@ impl Inner {
         let Some((slot, offset)) = part.place else { return Ok(vec![Block::Zero(part.len)]) };
         let (name, header_len) = {
             let state = self.state.borrow();
-            let inside = |data: &[Block]| vec![gather(data, offset as usize, part.len as usize)];
+            let inside = |data: &[Block]| cut(data, offset.into(), part.len.into());
             if state.draft_slot == Some(slot) {
                 return Ok(inside(&state.draft.data));
             }

@@ -161,6 +161,11 @@ impl Extents {
         self.packs.values().map(|pack| pack.id).collect()
     }
 
+    /// Bytes of the objects of all packs that are known.
+    pub(crate) fn stored_bytes(&self) -> u64 {
+        self.packs.values().map(|pack| u64::from(pack.header_len) + u64::from(pack.data_len)).sum()
+    }
+
     /// All packs that are known: those, and what is to be deleted.
     pub(crate) fn ids(&self) -> BTreeSet<PackId> {
         self.packs.values().map(|pack| pack.id).chain(self.dead.iter().copied()).collect()

@@ -21,6 +21,8 @@ use std::rc::Rc;
 use twin_disk::{Block, BlockDevice, IoError, gather};
 use twin_rt::{Budget, Event, Nanos, Rt, RwLock, SECS};
 
+use crate::counted::Counted;
+use crate::counts::Counts;
 use crate::fields::{Reader, Writer};
 use crate::local::{LocalDevice, UNIT, total};
 use crate::objects::block;
@@ -251,6 +253,7 @@ impl Journal {
             return Err(JournalError::Unfit(format!("{}: too small for a journal", device.name())));
         }
         let volume = store.name();
+        let store = Counted::of(store);
         let requests = Requests { rt: rt.clone(), store, patience, planted: PlantedFault::None };
         let start = read_start(&device, &volume).await?;
         let (records, serial) = read_records(&device, start).await?;
@@ -585,6 +588,10 @@ impl Shared {
 impl ObjectStore for Journal {
     fn name(&self) -> String {
         self.0.requests.store.name()
+    }
+
+    fn requested(&self) -> Option<Counts> {
+        self.0.requests.store.requested()
     }
 
     fn get(&self, name: &str, range: Option<(u64, u64)>) -> Stored<Content> {

@@ -42,6 +42,8 @@
 mod bucket;
 mod cache;
 mod collect;
+mod counted;
+mod counts;
 mod device;
 mod extents;
 mod fields;
@@ -59,8 +61,9 @@ mod store;
 
 pub use bucket::Bucket;
 pub use cache::{CHUNK, CacheCounts, Cached};
+pub use counts::Counts;
 pub use journal::{Journal, JournalError, JournalStatus};
-pub use memory::{MemoryStore, Requests};
+pub use memory::MemoryStore;
 pub use objects::OpenError;
 pub use open::{create, look, open};
 pub use pack::SEAL_BYTES;
@@ -71,6 +74,13 @@ pub use store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Ver
 /// Sixteen random bytes: of a volume, or of a writer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Identity(pub [u8; 16]);
+
+/// Bytes of a sector of a volume in a bucket: no device below has one, so logs with the smallest blocks and fragments fit.
+pub const SECTOR: u32 = 512;
+
+/// Most bytes of a pack of such a volume, and bytes of a segment of the log on it, unless others are asked for: one request
+/// writes all of it.
+pub const PACK_BYTES: u32 = 8 << 20;
 
 /// The sizes of a device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,6 +95,12 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// The shape of a volume that has `size` bytes, or a few less.
+    pub fn of(size: u64) -> Shape {
+        let size = size / u64::from(SECTOR) * u64::from(SECTOR);
+        Shape { size, sector: SECTOR, pack_bytes: PACK_BYTES }
+    }
+
     /// That such a device can be.
     ///
     /// # Errors

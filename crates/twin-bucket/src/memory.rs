@@ -5,33 +5,21 @@ use std::collections::BTreeMap;
 use std::future::ready;
 use std::ops::Bound;
 
-use twin_disk::{Block, gather};
+use twin_disk::{Block, cut};
 
+use crate::counts::Counts;
 use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
 
 /// Names on a page of a list.
 const PAGE: usize = 1000;
 
-/// How often each kind of request was executed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Requests {
-    /// Objects or ranges read.
-    pub gets: u64,
-    /// Objects written, or refused by their condition.
-    pub puts: u64,
-    /// Objects removed.
-    pub deletes: u64,
-    /// Pages of lists.
-    pub lists: u64,
-}
-
-/// A bucket in memory.
-#[derive(Default)]
+/// A bucket in memory. A clone is a copy of it.
+#[derive(Clone, Default)]
 pub struct MemoryStore {
     objects: RefCell<BTreeMap<String, (Vec<Block>, u64)>>,
     /// Counts contents: no version comes twice.
     versions: Cell<u64>,
-    requests: Cell<Requests>,
+    requests: Cell<Counts>,
 }
 
 fn len(blocks: &[Block]) -> u64 {
@@ -49,11 +37,21 @@ impl MemoryStore {
     }
 
     /// How often each kind of request was executed.
-    pub fn requests(&self) -> Requests {
+    pub fn requests(&self) -> Counts {
         self.requests.get()
     }
 
-    fn count(&self, how: impl FnOnce(&mut Requests)) {
+    /// Bytes of its objects.
+    pub fn bytes(&self) -> u64 {
+        self.objects.borrow().values().map(|(blocks, _)| len(blocks)).sum()
+    }
+
+    /// Bytes of an object; none if there is none.
+    pub fn bytes_of(&self, name: &str) -> u64 {
+        self.objects.borrow().get(name).map_or(0, |(blocks, _)| len(blocks))
+    }
+
+    fn count(&self, how: impl FnOnce(&mut Counts)) {
         let mut requests = self.requests.get();
         how(&mut requests);
         self.requests.set(requests);
@@ -67,7 +65,8 @@ impl MemoryStore {
         let (at, want) = range.unwrap_or((0, all));
         let at = at.min(all);
         let want = want.min(all - at);
-        let blocks = vec![gather(blocks, at as usize, want as usize)];
+        let blocks = cut(blocks, at, want);
+        self.count(|requests| requests.out_bytes += want);
         Ok(Content { blocks, version: version(*number) })
     }
 
@@ -77,7 +76,11 @@ impl MemoryStore {
         blocks: Vec<Block>,
         when: &Condition,
     ) -> Result<Version, StoreError> {
-        self.count(|requests| requests.puts += 1);
+        let bytes = len(&blocks);
+        self.count(|requests| {
+            requests.puts += 1;
+            requests.in_bytes += bytes;
+        });
         let mut objects = self.objects.borrow_mut();
         let now = objects.get(name).map(|(_, number)| version(*number));
         let holds = match when {

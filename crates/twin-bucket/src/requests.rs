@@ -6,6 +6,7 @@ use std::rc::Rc;
 use twin_disk::{Block, gather};
 use twin_rt::{MILLIS, Nanos, Rt, SECS};
 
+use crate::local::total;
 use crate::planted::PlantedFault;
 use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
 
@@ -111,7 +112,6 @@ impl Requests {
 }
 
 fn same(a: &[Block], b: &[Block]) -> bool {
-    let len = |blocks: &[Block]| blocks.iter().map(Block::len).sum::<usize>();
-    let (a_len, b_len) = (len(a), len(b));
+    let (a_len, b_len) = (total(a) as usize, total(b) as usize);
     a_len == b_len && gather(a, 0, a_len).to_bytes() == gather(b, 0, b_len).to_bytes()
 }

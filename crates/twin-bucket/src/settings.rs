@@ -5,6 +5,7 @@ use std::rc::Rc;
 use twin_rt::{Nanos, Rt, SECS};
 
 use crate::Identity;
+use crate::counted::Counted;
 use crate::planted::PlantedFault;
 use crate::requests::Requests;
 use crate::store::ObjectStore;
@@ -52,6 +53,6 @@ impl Settings {
     /// Requests of opening, whose user waits and can try again: a store that is not there is an error soon.
     pub(crate) fn requests(&self, rt: &Rt, store: Rc<dyn ObjectStore>) -> Requests {
         let patience = self.patience.min(OPENING_PATIENCE);
-        Requests { rt: rt.clone(), store, patience, planted: self.planted }
+        Requests { rt: rt.clone(), store: Counted::of(store), patience, planted: self.planted }
     }
 }

@@ -11,6 +11,8 @@ use std::fmt;
 use twin_disk::Block;
 use twin_rt::BoxFuture;
 
+use crate::counts::Counts;
+
 /// What tells two contents of one object apart; S3 calls it the entity tag.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Version(pub String);
@@ -77,6 +79,11 @@ pub type Stored<T> = BoxFuture<'static, Result<T, StoreError>>;
 pub trait ObjectStore: 'static {
     /// What the store is called in messages.
     fn name(&self) -> String;
+
+    /// What it was asked, if it counts that: a store before another says what that one was asked.
+    fn requested(&self) -> Option<Counts> {
+        None
+    }
 
     /// Reads an object: all of it, or `range` as first byte and length.
     fn get(&self, name: &str, range: Option<(u64, u64)>) -> Stored<Content>;

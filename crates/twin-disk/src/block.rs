@@ -161,6 +161,28 @@ fn crc32c_zeros(len: usize) -> u32 {
     crc
 }
 
+/// The bytes `off..off + len` of a sequence of blocks, as blocks, cut where they were.
+pub fn cut(blocks: &[Block], mut off: u64, mut len: u64) -> Vec<Block> {
+    let mut out = Vec::new();
+    if len == 0 {
+        return out;
+    }
+    for block in blocks {
+        let size = block.len() as u64;
+        if off >= size {
+            off -= size;
+            continue;
+        }
+        let n = (size - off).min(len);
+        out.push(block.slice(off as usize, n as usize));
+        (off, len) = (0, len - n);
+        if len == 0 {
+            break;
+        }
+    }
+    out
+}
+
 /// The bytes `off..off + len` of a sequence of blocks, as one block: a part of one of the blocks,
 /// or adjacent parts of zeros or of one stamp joined. If neither is possible, as after a torn
 /// write, the result is expanded bytes.

@@ -327,15 +327,16 @@ pub trait BlockDevice: 'static {
         None
     }
 
-    /// True if [`let_go`](Self::let_go) is of use to it, which then includes what only a recovery would read.
-    fn lets_go(&self) -> bool {
+    /// True if [`drop_dead`](Self::drop_dead) is of use to it, which then includes what only a recovery would read.
+    fn drops_dead(&self) -> bool {
         false
     }
 
-    /// While it [`lets_go`](Self::lets_go): nobody will read `len` bytes at `at` again before they are written again. This is no request: it takes no
+    /// While it [`drops_dead`](Self::drops_dead): nobody will read `len` bytes at `at` again before they are
+    /// written again. Unlike a [discard](Io::discard) this is no request: it takes no
     /// time, is in no statistics and changes nothing that can be seen through requests. A simulated disk may drop
     /// from memory what lies there.
-    fn let_go(&self, at: u64, len: u64) {
+    fn drop_dead(&self, at: u64, len: u64) {
         let _ = (at, len);
     }
 }
@@ -353,11 +354,11 @@ impl<D: BlockDevice + ?Sized> BlockDevice for std::rc::Rc<D> {
     fn bounds(&self) -> Option<ServiceBounds> {
         (**self).bounds()
     }
-    fn lets_go(&self) -> bool {
-        (**self).lets_go()
+    fn drops_dead(&self) -> bool {
+        (**self).drops_dead()
     }
-    fn let_go(&self, at: u64, len: u64) {
-        (**self).let_go(at, len);
+    fn drop_dead(&self, at: u64, len: u64) {
+        (**self).drop_dead(at, len);
     }
 }
 

@@ -45,11 +45,11 @@ impl BlockDevice for Yielding {
         self.device.bounds()
     }
 
-    fn lets_go(&self) -> bool {
-        self.device.lets_go()
+    fn drops_dead(&self) -> bool {
+        self.device.drops_dead()
     }
 
-    fn let_go(&self, at: u64, len: u64) {
-        self.device.let_go(at, len);
+    fn drop_dead(&self, at: u64, len: u64) {
+        self.device.drop_dead(at, len);
     }
 }

@@ -6,18 +6,20 @@
 //! of the volume are defined here, those of a layout with the layout. Every value that names a
 //! component of the machine becomes that component's entry in its registry when it is parsed.
 
+mod bucket;
+mod flat;
 mod front;
-mod prices;
 
 use std::sync::Arc;
 
 use twin_fs::reading::{self, Overwrite};
 use twin_fs::{LayoutConfig, LayoutKind, Settings, flush_by_name, set_flush_by};
 use twin_rt::Order;
-use twin_settings::value::{bytes, bytes_text, list, nanos, number};
+use twin_settings::value::{bytes, bytes_text, list, number};
 use twin_settings::{Choice, Key, Named, RegistryEntry, SettingsError, Unit, grammar};
 use twin_sim::{bus, cpu, model, queue};
 
+pub use bucket::Store;
 pub use front::Front;
 
 use crate::costs::Costs;
@@ -62,8 +64,8 @@ pub struct Config {
     pub skews: Option<(u32, u32)>,
     /// Times of a flat SSD, instead of its own.
     pub ssd: Option<model::FlatTimes>,
-    /// The price list of a bucket, instead of the one of its model's date.
-    pub prices: Option<model::Prices>,
+    /// The store of a bucket, where it is not that of its model.
+    pub store: Store,
     /// Costs of the processor, instead of its own.
     pub costs: Costs,
     /// Bytes of the volume; `None` for the whole disk.
@@ -245,10 +247,10 @@ const KEYS: &[(Needs, Key<Config>)] = &[
              write and flush, bytes a second: 80/25/1000/550M, or own",
             "read/write/flush/rate",
             |c, text| {
-                c.ssd = if text == OWN { None } else { Some(flat_times(text)?) };
+                c.ssd = if text == OWN { None } else { Some(flat::parse(text)?) };
                 Ok(())
             },
-            |c| c.ssd.map_or(OWN.into(), |ssd| flat_text(&ssd)),
+            |c| c.ssd.map_or(OWN.into(), |ssd| flat::text(&ssd)),
         ),
     ),
     (
@@ -258,11 +260,30 @@ const KEYS: &[(Needs, Key<Config>)] = &[
             "what a bucket charges, in dollars: for 1,000 requests that store and 1,000 that read, for a \
              gigabyte a month, brought in, and read: 0.005/0.0004/0.023/0/0, or own",
             "put/get/month/in/out",
-            |c, text| {
-                c.prices = if text == OWN { None } else { Some(prices::parse(text)?) };
-                Ok(())
-            },
-            |c| c.prices.map_or(OWN.into(), |list| prices::text(&list)),
+            |c, text| bucket::set(text, bucket::prices, &mut c.store.prices),
+            |c| c.store.prices.as_ref().map_or(OWN.into(), bucket::prices_text),
+        ),
+    ),
+    (
+        Needs::Bucket,
+        Key::own(
+            "request-rate",
+            "requests a second that a bucket takes before it says \"slow down\": those that change, those \
+             that read; or own",
+            "changes/reads",
+            |c, text| bucket::set(text, bucket::rates, &mut c.store.rates),
+            |c| c.store.rates.map_or(OWN.into(), bucket::rates_text),
+        ),
+    ),
+    (
+        Needs::Bucket,
+        Key::own(
+            "outage",
+            "when, after the load began, and how long a bucket answers nothing but errors: 60s+2min, or own \
+             for never",
+            "start+length",
+            |c, text| bucket::set(text, bucket::outage, &mut c.store.outage),
+            |c| c.store.outage.map_or(OWN.into(), bucket::outage_text),
         ),
     ),
     (
@@ -517,28 +538,6 @@ fn set_overwrite(c: &mut Config, text: &str) -> Result<(), SettingsError> {
     Ok(())
 }
 
-fn flat_times(text: &str) -> Result<model::FlatTimes, SettingsError> {
-    let [read, write, flush, rate] =
-        list(text, "read/write/flush/bytes a second, as 80/25/1000/550M")?;
-    let link_bytes_per_s = bytes(rate)?;
-    if link_bytes_per_s == 0 {
-        let what = format!("{text:?}: a link moves at least a byte a second");
-        return Err(SettingsError::new(what));
-    }
-    let ns = |text| match nanos(text, twin_rt::MICROS)? {
-        ns if ns <= 1000 * twin_rt::SECS => Ok(ns),
-        _ => Err(SettingsError::new(format!("{text} is longer than 1000 s"))),
-    };
-    let (read_ns, write_ns, flush_ns) = (ns(read)?, ns(write)?, ns(flush)?);
-    Ok(model::FlatTimes { read_ns, write_ns, flush_ns, link_bytes_per_s })
-}
-
-fn flat_text(ssd: &model::FlatTimes) -> String {
-    let us = |ns| ns / twin_rt::MICROS;
-    let (read, write, flush) = (us(ssd.read_ns), us(ssd.write_ns), us(ssd.flush_ns));
-    format!("{read}/{write}/{flush}/{}", bytes_text(ssd.link_bytes_per_s))
-}
-
 /// A setting that was chosen, by a preset or by the user.
 struct Chosen<'a> {
     key: &'a str,
@@ -567,7 +566,7 @@ impl Config {
             drive_read_ahead: None,
             report_early: None,
             ssd: None,
-            prices: None,
+            store: Store::default(),
             costs: Costs::default(),
             size: Some(4 << 30),
             size_asked: false,
@@ -654,6 +653,9 @@ impl Config {
             if let Some(why) = needs.missing(&config) {
                 return Err(SettingsError::new(format!("{} {why}", key.name)));
             }
+        }
+        if config.is_billed() {
+            bucket::complete(&mut config, &asked)?;
         }
         config.of_layout.complete(&asked);
         config.disk_chosen = chosen.iter().any(|choice| choice.key == "disk");

@@ -2,12 +2,12 @@
 
 use serde::Serialize;
 use twin_fs::{StreamCounts, Volume, write_cost};
-use twin_sim::DiskStats;
 use twin_sim::bus::{BusStats, Phase};
-use twin_sim::model::{Bucket, Wear};
+use twin_sim::model::Wear;
 use twin_trace::replay::{ClientEnd, Deadlines};
 use twin_trace::{Histogram, Verb};
 
+use crate::bill::BillFigures;
 use crate::observe::Observed;
 
 use crate::remote::Machines;
@@ -393,49 +393,6 @@ impl WearFigures {
             erased_blocks: now.erased - before.erased,
             amplification: (written_bytes > 0).then_some(amplification),
         }
-    }
-}
-
-/// The bill of a bucket, in dollars, by the prices that it was given.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
-pub struct BillFigures {
-    /// Requests that stored an object.
-    pub puts: u64,
-    /// Requests that read.
-    pub gets: u64,
-    /// Requests that deleted, which cost nothing.
-    pub deletes: u64,
-    /// For all requests of the run.
-    pub requests_usd: f64,
-    /// For the bytes that it moved in and out.
-    pub transfer_usd: f64,
-    /// Bytes that it stores at the end.
-    pub stored_bytes: u64,
-    /// For storing them for a month.
-    pub storage_usd_month: f64,
-}
-
-impl BillFigures {
-    /// The bill for what a disk has done.
-    pub(crate) fn of(stats: &DiskStats, bucket: &Bucket) -> BillFigures {
-        let Bucket { stored_bytes, prices } = *bucket;
-        let (puts, gets) = (stats.writes.requests, stats.reads.requests);
-        let gb = |bytes: u64| bytes as f64 / 1e9;
-        BillFigures {
-            puts,
-            gets,
-            deletes: stats.discards.requests,
-            requests_usd: (puts as f64 * prices.put_1000 + gets as f64 * prices.get_1000) / 1e3,
-            transfer_usd: gb(stats.writes.bytes) * prices.in_gb
-                + gb(stats.reads.bytes) * prices.out_gb,
-            stored_bytes,
-            storage_usd_month: gb(stored_bytes) * prices.month_gb,
-        }
-    }
-
-    /// What the work itself costs, wherever it is stored afterwards.
-    pub fn work_usd(&self) -> f64 {
-        self.requests_usd + self.transfer_usd
     }
 }
 

@@ -24,6 +24,8 @@
 //! ```
 
 mod asked;
+mod below;
+mod bill;
 mod by_hand;
 pub mod caches;
 mod commands;
@@ -65,6 +67,8 @@ mod watch;
 mod what_if;
 mod workload;
 
+pub use below::Below;
+pub use bill::BillFigures;
 pub use by_hand::{drawn, plan};
 pub use commands::{Commands, FLUSH, MOUNT_CACHE, MOUNT_FLUSH, is_of_machine};
 pub use compare::{Found, Progress, SeedRuns, compare, compare_seeds, side_by_side};
@@ -72,7 +76,7 @@ pub use comparison::{
     Comparison, LOG_EXPLAINED, about_workload, default_settings, figures_report, log_course,
     settings,
 };
-pub use config::{Config, Front, compared_by_default, settings_help};
+pub use config::{Config, Front, Store, compared_by_default, settings_help};
 pub use costs::Costs;
 pub use error::{SimulateError, model_error};
 pub use event_log::{EventLog, log_categories};
@@ -85,7 +89,7 @@ pub use front_end::FrontEnd;
 pub use history::{History, Sampler};
 pub use labels::labels;
 pub use log_at_end::{BINS, LogAtEnd};
-pub use machine::{NOBODY, OnVolume, disk_of, on_volume};
+pub use machine::{OnVolume, disk_of, on_volume};
 pub use machine_file::{
     Checked, ColdStart, Device, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor,
     Transfers, Validated,
@@ -94,7 +98,7 @@ pub use machine_times::{Distribution, Stalls, distributions};
 pub use mount_flush::MountFlush;
 pub use planted::PlantedFault;
 pub use presets::{FITTED_TO_1994, Preset, presets};
-pub use run::Run;
+pub use run::{NOBODY, Run};
 pub use seeds::{MOST_SEEDS, Seeded};
 pub use simulate::{cut, simulate, simulate_watched, simulate_with_history};
 pub use statistics::{differ, median};

@@ -2,49 +2,50 @@
 
 use std::rc::Rc;
 
+use twin_bucket::Shape;
 use twin_disk::{BlockDevice, Recorded};
-use twin_fs::{Cpu, Identity, Opened, Volume};
+use twin_fs::{Cpu, Opened, Volume};
 use twin_rt::{ClockOnly, Rt};
 use twin_sim::{Builder, HostAdapter, SimDisk, cpu, model};
 
+use crate::below::{self, Below};
 use crate::config::Config;
 use crate::costs::Costs;
 use crate::error::{SimulateError, model_error};
-use crate::run::Run;
+use crate::run::{NOBODY, Run};
 
 /// The components under a volume.
-pub(crate) struct Machine {
-    pub(crate) disk: SimDisk,
-    pub(crate) device: Rc<dyn BlockDevice>,
-    pub(crate) cpu: Cpu,
+struct Machine {
+    below: Below,
+    device: Rc<dyn BlockDevice>,
+    cpu: Cpu,
 }
 
 impl Machine {
     /// Builds the machine of a run.
-    pub(crate) fn build(rt: &Rt, run: &Run) -> Result<Machine, SimulateError> {
+    async fn build(rt: &Rt, run: &Run) -> Result<Machine, SimulateError> {
         let config = &run.config;
         let disk = disk(rt, run)?;
         let cpu = Cpu::modelled(rt.clone(), Box::new(processor(config)), config.cpus);
-        let Some(bus) = &config.bus else {
-            let disk = disk.start();
-            let device: Rc<dyn BlockDevice> = match &config.machine {
-                Some(_) => {
-                    let adapter = HostAdapter::new(rt, disk.clone(), cpu.clone());
-                    Rc::new(Recorded::new(rt.clone(), adapter))
-                }
-                None => Rc::new(Recorded::new(rt.clone(), disk.clone())),
-            };
-            return Ok(Machine { disk, device, cpu });
+        let disk = match config.bus.as_ref().map(|bus| bus.build()) {
+            Some(own) => disk.bus(match config.bus_bytes_per_s {
+                Some(rate) => own.at_rate(rate),
+                None => own,
+            }),
+            None => disk,
         };
-        let own = bus.build();
-        let bus = match config.bus_bytes_per_s {
-            Some(rate) => own.at_rate(rate),
-            None => own,
+        let below = match config.is_billed() {
+            true => Below::in_bucket(rt, run, disk.start()).await?,
+            false => Below::of(disk.start()),
         };
-        let disk = disk.bus(bus).start();
-        let adapter = HostAdapter::new(rt, disk.clone(), cpu.clone());
-        let device = Rc::new(Recorded::new(rt.clone(), adapter));
-        Ok(Machine { disk, device, cpu })
+        let device: Rc<dyn BlockDevice> = match config.bus.is_some() || config.machine.is_some() {
+            true => {
+                let adapter = HostAdapter::new(rt, below.device(), cpu.clone());
+                Rc::new(Recorded::new(rt.clone(), adapter))
+            }
+            false => Rc::new(Recorded::new(rt.clone(), below.device())),
+        };
+        Ok(Machine { below, device, cpu })
     }
 }
 
@@ -60,7 +61,7 @@ pub(crate) fn disk(rt: &Rt, run: &Run) -> Result<Builder, SimulateError> {
         write_cache: config.report_early,
         skews: config.skews,
         flat: config.ssd,
-        prices: config.prices,
+        prices: config.store.prices,
         seed: run.seed,
         measured: config.machine.as_ref().map(|machine| machine.device()),
     };
@@ -74,6 +75,10 @@ pub(crate) fn disk(rt: &Rt, run: &Run) -> Result<Builder, SimulateError> {
     let disk = SimDisk::builder(rt, disk_model);
     let disk = disk.name(config.disk.name).scheduler(config.queue.make());
     let disk = disk.planted(run.planted().of_disk());
+    if config.is_billed() {
+        // The content is that of objects.
+        return Ok(disk);
+    }
     let disk = if run.crashable { disk.crashable() } else { disk };
     Ok(match &run.start {
         Some(platter) => disk.platter(platter.clone()),
@@ -107,7 +112,7 @@ pub trait OnVolume {
     fn run(
         self,
         rt: &Rt,
-        disk: &SimDisk,
+        below: &Below,
         volume: &Volume,
     ) -> impl Future<Output = Result<Self::Output, SimulateError>>;
 }
@@ -117,14 +122,15 @@ pub trait OnVolume {
 /// # Errors
 /// If there is no such machine.
 pub fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
+    if config.is_billed() {
+        let Shape { size, sector, .. } = below::shape(config);
+        return Ok((size, sector));
+    }
     let rt = Rt::new(ClockOnly::default(), 1);
-    let info = Machine::build(&rt, &Run::from(config))?.device.info();
+    let info = disk(&rt, &Run::from(config))?.start().info();
     rt.crash();
     Ok((info.size, info.sector))
 }
-
-/// The identity of simulated volumes, always the same, because equal runs must be equal.
-pub const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
 
 /// Makes a new volume for the run, or opens the one that it begins with, works on it, and closes it.
 ///
@@ -138,14 +144,16 @@ pub async fn on_volume<T: OnVolume>(
     if let Some(log) = &run.log {
         log.begin(rt);
     }
-    let Machine { disk, device, cpu } = Machine::build(rt, run)?;
+    let Machine { below, device, cpu } = Machine::build(rt, run).await?;
     let config = &run.config;
-    if run.start.is_none() {
+    if !below.has_volume(run) {
         config.of_layout.mkfs(rt, Rc::clone(&device), NOBODY).await?;
     }
     let settings = config.settings.clone();
     let Opened { volume, .. } = config.of_layout.open(rt, device, cpu, settings).await?;
-    let output = what.run(rt, &disk, &volume).await?;
+    below.opened();
+    let output = what.run(rt, &below, &volume).await?;
     volume.close().await?;
+    below.close().await?;
     Ok(output)
 }

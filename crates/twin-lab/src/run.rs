@@ -5,6 +5,7 @@
 //! kept, copied and repeated: equal runs of equal workloads have equal figures and digests. Those who watch a run
 //! (log, steps, observers) do not change it.
 
+use twin_fs::Identity;
 use twin_sim::Platter;
 
 use crate::config::Config;
@@ -12,6 +13,9 @@ use crate::event_log::EventLog;
 use crate::observe::Observing;
 use crate::planted::PlantedFault;
 use crate::steps::Steps;
+
+/// The identity of simulated volumes, always the same, because equal runs must be equal.
+pub const NOBODY: Identity = Identity { uuid: *b"twinfs simulated", root: (0, 0, 0o755) };
 
 /// One run of a configuration.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@ use std::ops::ControlFlow;
 use std::rc::Rc;
 
 use crate::asked::{Asked, Requests};
+use twin_bucket::Counts;
 use twin_cache::CacheStats;
 use twin_fs::{FileSystem, FsError, Volume, write_cost};
 use twin_rt::{ClockOnly, Nanos, Rt, Time};
@@ -18,10 +19,11 @@ use twin_sim::{Served, SimDisk};
 use twin_trace::replay::{Options, Pace, Replayer, Report};
 use twin_trace::{Ending, Source, Verb};
 
+use crate::below::Below;
 use crate::config::{Config, Front};
 use crate::error::{SimulateError, check_policies, model_error};
 use crate::figures::{
-    BillFigures, BusFigures, DeadlineFigures, DiskFigures, Figures, Latency, Lateness, LogFigures,
+    BusFigures, DeadlineFigures, DiskFigures, Figures, Latency, Lateness, LogFigures,
     NetworkFigures, SpaceFigures, VerbFigures, WearFigures,
 };
 use crate::history::{History, Sampler};
@@ -118,12 +120,12 @@ impl Watching {
 impl Watcher for Watching {
     fn begin(&mut self, world: &dyn World) {
         self.sampler.begin(world);
-        if let (Some(panel), Some((volume, disk))) = (&mut self.panel, world.inside()) {
+        if let (Some(panel), Some((volume, below))) = (&mut self.panel, world.inside()) {
             let named = |name: &str| name.to_string();
             let memory = Pool { name: named("memory"), memory: None, volumes: vec![0] };
             let parts = Parts {
                 disks: vec![named("disk")],
-                buses: disk.bus().map(|_| named("bus")).into_iter().collect(),
+                buses: below.disk.bus().map(|_| named("bus")).into_iter().collect(),
                 volumes: vec![(named("volume"), volume.clone())],
                 pools: vec![memory],
             };
@@ -216,18 +218,18 @@ enum Between<'a> {
 impl OnVolume for Replay<'_> {
     type Output = Figures;
 
-    async fn run(self, rt: &Rt, disk: &SimDisk, volume: &Volume) -> Result<Figures, SimulateError> {
+    async fn run(self, rt: &Rt, below: &Below, volume: &Volume) -> Result<Figures, SimulateError> {
         // Only figures come of the run.
-        disk.drop_what_is_let_go();
+        below.disk.keep_no_dead_blocks();
         let fuse = self.front.fuse.filter(|_| !self.given.planted().is(PlantedFault::FuseLeftOut));
         if let Some(remote) = &self.given.config.remote {
             let machines = Machines::start(rt, remote, volume).await?;
-            return self.play(rt, disk, volume, &machines, Between::Machines(&machines)).await;
+            return self.play(rt, below, volume, &machines, Between::Machines(&machines)).await;
         }
         let cpu = volume.core().cpu.clone();
         let daemon = Daemon::new(rt, volume.clone(), cpu.clone(), self.daemon(volume));
         match fuse {
-            None => self.play(rt, disk, volume, &daemon, Between::Nothing).await,
+            None => self.play(rt, below, volume, &daemon, Between::Nothing).await,
             Some(costs) => {
                 let requests = Requests::default();
                 let counted = Asked::new(daemon, Rc::clone(&requests));
@@ -236,9 +238,9 @@ impl OnVolume for Replay<'_> {
                     Front::Kernel => {
                         let kernel = Kernel::new(rt, fs);
                         let between = Between::Kernel(&kernel, requests);
-                        self.play(rt, disk, volume, &kernel, between).await
+                        self.play(rt, below, volume, &kernel, between).await
                     }
-                    _ => self.play(rt, disk, volume, &fs, Between::Nothing).await,
+                    _ => self.play(rt, below, volume, &fs, Between::Nothing).await,
                 }
             }
         }
@@ -259,15 +261,15 @@ impl Replay<'_> {
     async fn play(
         self,
         rt: &Rt,
-        disk: &SimDisk,
+        below: &Below,
         volume: &Volume,
         fs: &impl FileSystem,
         between: Between<'_>,
     ) -> Result<Figures, SimulateError> {
         let Replay { given, workload, pace, watched_run, front: _ } = self;
-        let (config, planted) = (&given.config, given.planted());
+        let (config, planted, disk) = (&given.config, given.planted(), &below.disk);
         let opened = rt.now();
-        let unused = Before::of(disk, volume);
+        let unused = Before::of(below, volume);
         let listener = watched_run.map(WatchedRun::listener);
         let options = Options { pace, listener, is_alone: true, ..Options::default() };
         let mut replayer = Replayer::new(rt, fs, options);
@@ -278,8 +280,7 @@ impl Replay<'_> {
             kernel.drop_caches();
             requests.borrow_mut().clear();
         }
-        let flush = twin_disk::Io::flush(twin_disk::Origin::User);
-        volume.core().device.submit(flush).await.map_err(FsError::Io)?;
+        drain(volume).await?;
         if !population.is_empty() {
             volume.execute(sync_request()).await?;
             volume.core().drop_caches();
@@ -288,9 +289,9 @@ impl Replay<'_> {
             disk.reset_stats();
             disk.bus().inspect(Bus::reset_stats);
         }
-        let before = Before::of(disk, volume).with_fault(planted, unused);
+        let before = Before::of(below, volume).with_fault(planted, unused);
         if let Some(watched_run) = watched_run {
-            watched_run.begin(disk, volume);
+            watched_run.begin(below, volume);
         }
         let machines = match &between {
             Between::Machines(machines) => Some(*machines),
@@ -299,6 +300,7 @@ impl Replay<'_> {
         machines.into_iter().for_each(Machines::begin);
         let source = workload.start().map_err(SimulateError::Workload)?;
         let mut source = Counted::new(source, given.steps.clone());
+        below.begin(rt, &config.store);
         let began = if planted.is(PlantedFault::PopulatingTimed) { opened } else { rt.now() };
         let report = replayer.run(&mut source).await.map_err(SimulateError::Replay)?;
         let _ = replayer.release_all().await;
@@ -316,7 +318,7 @@ impl Replay<'_> {
         if let Some(watched_run) = watched_run {
             watched_run.end();
         }
-        let figures = figures(rt, config, volume, &report, disk, &before);
+        let figures = figures(rt, config, volume, &report, below, &before);
         let network_use = machines.map(NetworkFigures::of);
         let finish_s = finish_ns as f64 / 1e9;
         let requests = match between {
@@ -328,6 +330,12 @@ impl Replay<'_> {
     }
 }
 
+/// All that was written is on the device.
+async fn drain(volume: &Volume) -> Result<(), FsError> {
+    let flush = twin_disk::Io::flush(twin_disk::Origin::User);
+    volume.core().device.submit(flush).await.map(drop).map_err(FsError::Io)
+}
+
 /// What had been done before the workload began: making the volume and populating it.
 struct Before {
     log: LogFigures,
@@ -336,12 +344,13 @@ struct Before {
     cache: CacheStats,
     wear: Option<Wear>,
     mechanics_ns: Option<Nanos>,
+    counts: Option<Counts>,
 }
 
 impl Before {
     /// What has been done by now.
-    fn of(disk: &SimDisk, volume: &Volume) -> Before {
-        let core = volume.core();
+    fn of(below: &Below, volume: &Volume) -> Before {
+        let (core, disk) = (volume.core(), &below.disk);
         Before {
             log: LogFigures::of(volume),
             space: SpaceFigures::of(volume),
@@ -349,6 +358,7 @@ impl Before {
             cache: core.cache.stats(),
             wear: disk.wear(),
             mechanics_ns: disk.mechanics_ns(),
+            counts: below.counts(),
         }
     }
 
@@ -421,11 +431,13 @@ fn figures(
     config: &Config,
     volume: &Volume,
     report: &Report,
-    disk: &SimDisk,
+    below: &Below,
     before: &Before,
 ) -> Figures {
     let span_s = report.span_ns as f64 / 1e9;
+    let disk = &below.disk;
     let disk_use = disk_figures(disk, (before.wear, before.mechanics_ns));
+    let disk_use = DiskFigures { bill: below.bill(before.counts), ..disk_use };
     let cache = volume.core().cache.stats();
     let (hits, misses) = (cache.hits - before.cache.hits, cache.misses - before.cache.misses);
     let verbs = Verb::ALL.iter().filter(|&&verb| report.verb(verb).done > 0).map(|&verb| {
@@ -501,6 +513,6 @@ pub(crate) fn disk_figures(
         waiting_s: seconds(stats.parts.queue_ns),
         time_s: stats.parts.named().iter().map(|&(name, ns)| (name, seconds(ns))).collect(),
         wear: wear.map(|(now, before)| WearFigures::since(&now, &before, stats.writes.bytes)),
-        bill: disk.bucket().map(|bucket| BillFigures::of(&stats, &bucket)),
+        bill: None,
     }
 }

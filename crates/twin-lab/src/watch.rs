@@ -10,11 +10,12 @@ use std::rc::Rc;
 
 use twin_fs::{SpaceMap, Volume};
 use twin_rt::{ClockOnly, Driver, Nanos, Order, Rt, Time};
+use twin_sim::Served;
 use twin_sim::bus::Span;
-use twin_sim::{Served, SimDisk};
 use twin_trace::Verb;
 use twin_trace::replay::Listener;
 
+use crate::below::Below;
 use crate::figures::{LogFigures, Moment};
 use crate::log_at_end::LogAtEnd;
 use crate::status::{Status, log_at_end};
@@ -35,8 +36,8 @@ pub trait World {
     }
     /// The segment that contains a byte of the device, and the position in it.
     fn segment_at(&self, byte: u64) -> Option<(u32, u64)>;
-    /// The volume and its disk, if this is a running simulation.
-    fn inside(&self) -> Option<(&Volume, &SimDisk)> {
+    /// The volume and what is below it, if this is a running simulation.
+    fn inside(&self) -> Option<(&Volume, &Below)> {
         None
     }
 }
@@ -98,8 +99,9 @@ impl WatchedRun {
     }
 
     /// The watch begins.
-    pub fn begin(&self, disk: &SimDisk, volume: &Volume) {
-        let world: Rc<dyn World> = Rc::new(Watched::since_now(disk, volume));
+    pub fn begin(&self, below: &Below, volume: &Volume) {
+        let world: Rc<dyn World> = Rc::new(Watched::since_now(below, volume));
+        let disk = &below.disk;
         self.0.watcher.borrow_mut().begin(&*world);
         *self.0.world.borrow_mut() = Some(world);
         let run = self.clone();
@@ -178,14 +180,14 @@ impl Driver for WatchedClock {
 
 struct Watched {
     volume: Volume,
-    disk: SimDisk,
+    below: Below,
     /// All sums when the watch began.
     before: Moment,
 }
 
 impl Watched {
-    fn since_now(disk: &SimDisk, volume: &Volume) -> Watched {
-        Watched { volume: volume.clone(), disk: disk.clone(), before: total(volume) }
+    fn since_now(below: &Below, volume: &Volume) -> Watched {
+        Watched { volume: volume.clone(), below: below.clone(), before: total(volume) }
     }
 }
 
@@ -234,7 +236,7 @@ impl World for Watched {
         self.volume.layout().views().log?.segment_at(byte)
     }
 
-    fn inside(&self) -> Option<(&Volume, &SimDisk)> {
-        Some((&self.volume, &self.disk))
+    fn inside(&self) -> Option<(&Volume, &Below)> {
+        Some((&self.volume, &self.below))
     }
 }

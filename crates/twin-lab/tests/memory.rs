@@ -20,8 +20,8 @@ impl Watcher for AtEnd {
     }
 
     fn end(&mut self, world: &dyn World) {
-        let (_, disk) = world.inside().unwrap();
-        self.content_bytes = disk.content_heap_bytes();
+        let (_, below) = world.inside().unwrap();
+        self.content_bytes = below.disk.content_heap_bytes();
     }
 }
 

@@ -127,19 +127,19 @@ impl Lfs {
         let target = self.progress.last();
         self.wait_written(core, target).await?;
         self.flush_up_to(core, target).await?;
-        self.let_go(core);
+        self.drop_dead(core);
         Ok(())
     }
 
     /// Tells a device that drops it from memory what is dead. A recovery could still need it, so the device says
-    /// that none will come ([`lets_go`](twin_disk::BlockDevice::lets_go)); reads under way could, too, so there
+    /// that none will come ([`drops_dead`](twin_disk::BlockDevice::drops_dead)); reads under way could, too, so there
     /// must be none.
-    fn let_go(&self, core: &Core) {
-        let lets_go = core.device.lets_go();
-        self.usage.note_dead(lets_go);
-        if lets_go && core.reads.is_idle() {
+    fn drop_dead(&self, core: &Core) {
+        let drops_dead = core.device.drops_dead();
+        self.usage.note_dead(drops_dead);
+        if drops_dead && core.reads.is_idle() {
             let ranges = self.usage.take_dead(&self.sb);
-            ranges.into_iter().for_each(|(at, len)| core.device.let_go(at, len));
+            ranges.into_iter().for_each(|(at, len)| core.device.drop_dead(at, len));
         }
     }
 
@@ -238,7 +238,7 @@ impl Lfs {
             self.discard(core, &empty).await;
         }
         if !self.settings.planted().is(PlantedFault::ReuseEarly) {
-            self.let_go(core);
+            self.drop_dead(core);
             self.set_clean(&empty);
         }
         core.rt.log(Category::Checkpoint, "written", || {

@@ -11,6 +11,7 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use twin_bucket::Counts;
 use twin_disk::{Freezable, Frozen};
 use twin_fs::SnapshotView;
 use twin_fs::scrub::ScrubHow;
@@ -22,6 +23,7 @@ use twin_lab::observe::{self, Observing};
 use twin_rt::{BoxFuture, MILLIS, SECS};
 use twin_trace::Recorder;
 
+use crate::media::StoreCounts;
 use crate::observers::{Observation, Observers};
 use crate::scrubbing::{Begun, Scrubbing};
 use crate::states::{states_as_json, why_not_deleted, why_not_kept};
@@ -110,6 +112,8 @@ pub struct Answers {
     pub image: PathBuf,
     /// What the mount records, once it does.
     pub recording: Rc<OnceCell<Recording>>,
+    /// What the store was asked, if the volume is in one.
+    pub counts: Option<StoreCounts>,
     /// Its scrubs.
     pub scrubbing: Scrubbing,
     /// Takes lines for the mount's log.
@@ -183,8 +187,25 @@ impl Answers {
             "cleaner_read_bytes": written.cleaner_read_bytes,
             "write_cost": cost,
             "scrub": self.scrubbing.figures(),
+            "bucket": self.counts.as_ref().map(bucket),
         })
     }
+}
+
+/// What a store was asked, by the classes in which it charges.
+fn bucket(counts: &StoreCounts) -> Value {
+    let (Counts { gets, puts, deletes, lists, out_bytes, in_bytes, unanswered }, stored_bytes) =
+        counts();
+    json!({
+        "puts": puts,
+        "gets": gets,
+        "deletes": deletes,
+        "lists": lists,
+        "in_bytes": in_bytes,
+        "out_bytes": out_bytes,
+        "unanswered": unanswered,
+        "stored_bytes": stored_bytes,
+    })
 }
 
 impl Client {

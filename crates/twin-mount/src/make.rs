@@ -92,7 +92,7 @@ fn make_on_medium(
     }
     let size = request.size.ok_or(NotMade::NoSize)?;
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
-    let Medium { device, close } = media.make(&host, name, size)?;
+    let Medium { device, close, .. } = media.make(&host, name, size)?;
     let making = request.config.mkfs(host.rt(), device, identity);
     let made = host.rt().block_on(making).map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
     media::end(&host, Some(close))?;

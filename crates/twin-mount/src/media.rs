@@ -7,14 +7,12 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
+use twin_bucket::Counts;
 use twin_disk::BlockDevice;
 use twin_fs::LayoutKind;
 use twin_host::{FileDevice, Host, ImageOptions, create_image, is_remote};
 use twin_lab::layouts::LAYOUTS;
 use twin_rt::BoxFuture;
-
-/// Bytes of a segment on a medium, unless others are asked for: one request writes all of it.
-pub const SEGMENT_BYTES: u32 = 8 << 20;
 
 /// How a volume on a medium is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -58,7 +56,12 @@ pub struct Medium {
     pub device: Rc<dyn BlockDevice>,
     /// What is to be done once the volume on it is closed.
     pub close: Close,
+    /// What its store was asked since it was opened.
+    pub counts: StoreCounts,
 }
+
+/// What a store was asked, and the bytes that it keeps.
+pub type StoreCounts = Rc<dyn Fn() -> (Counts, u64)>;
 
 /// Ends the use of a medium.
 pub type Close = Rc<dyn Fn() -> BoxFuture<'static, Result<(), String>>>;

@@ -132,7 +132,7 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
             return Err(why);
         }
     };
-    let Opened { volume, recovery, flight, freezable, observers, close, host: _ } = opened;
+    let Opened { volume, recovery, flight, freezable, observers, close, counts, host: _ } = opened;
     if let (Some(flight), Some(path)) = (&flight, &request.flight) {
         flight.on_end(end_of_recording(words, "the flight log", path.clone()));
     }
@@ -150,6 +150,7 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
         layout,
         image,
         recording,
+        counts,
         scrubbing: Scrubbing::default(),
         say: Rc::new(move |line| log.say(Grade::Error, line)),
     };

@@ -13,7 +13,7 @@ use twin_lab::FlightSettings;
 use twin_rt::{Categories, LogEvent};
 use twin_settings::{SettingsError, grammar};
 
-use crate::media::{self, Close, How, Media, Medium};
+use crate::media::{self, Close, How, Media, Medium, StoreCounts};
 use crate::observers::Observers;
 
 /// Who is told of events.
@@ -35,6 +35,8 @@ pub struct Opened {
     pub observers: Option<Rc<Observers>>,
     /// What is to be done once the volume is closed, if it is on a medium of its own.
     pub close: Option<Close>,
+    /// What the store of such a medium was asked.
+    pub counts: Option<StoreCounts>,
 }
 
 /// How to open a volume.
@@ -121,7 +123,7 @@ pub fn device_anywhere(
 ) -> Result<(Rc<dyn BlockDevice>, Option<Close>), String> {
     if let Some((media, name)) = media::of(image)? {
         let how = How { read_only: options.read_only, ..How::default() };
-        let Medium { device, close } = media.open(host, name, how)?;
+        let Medium { device, close, .. } = media.open(host, name, how)?;
         return Ok((device, Some(close)));
     }
     let (device, _) = device(host, image, layout, options)?;
@@ -168,7 +170,8 @@ pub fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused
     let twin_fs::Opened { volume, recovery } =
         open_device(&host, image, device, &*of_layout, settings)?;
     let observers = flight.is_none().then(|| Observers::of(&host, &volume, requests));
-    Ok(Opened { host, volume, recovery, flight, freezable, observers, close: None })
+    let (close, counts) = (None, None);
+    Ok(Opened { host, volume, recovery, flight, freezable, observers, close, counts })
 }
 
 /// The same of a volume that is no image.
@@ -184,13 +187,13 @@ fn open_on_medium(media: &dyn Media, name: &str, options: OpenOptions) -> Result
         host.rt().log_to(categories, listener);
     }
     let how = How { read_only: image.read_only, ..how };
-    let Medium { device, close } = media.open(&host, name, how)?;
+    let Medium { device, close, counts } = media.open(&host, name, how)?;
     let freezable = Freezable::new(host.rt(), device);
     let device = Rc::new(freezable.clone());
     let opened = open_device(&host, Path::new(name), device, &*of_layout, settings)?;
     let twin_fs::Opened { volume, recovery } = opened;
-    let (freezable, close) = (Some(freezable), Some(close));
-    Ok(Opened { host, volume, recovery, flight: None, freezable, observers: None, close })
+    let (freezable, close, counts) = (Some(freezable), Some(close), Some(counts));
+    Ok(Opened { host, volume, recovery, flight: None, freezable, observers: None, close, counts })
 }
 
 /// Opens the volume in an image on a host that has others too. Flights are not for these.

@@ -55,12 +55,12 @@ impl<D: BlockDevice> BlockDevice for HostAdapter<D> {
         self.inner.bounds()
     }
 
-    fn lets_go(&self) -> bool {
-        self.inner.lets_go()
+    fn drops_dead(&self) -> bool {
+        self.inner.drops_dead()
     }
 
-    fn let_go(&self, at: u64, len: u64) {
-        self.inner.let_go(at, len);
+    fn drop_dead(&self, at: u64, len: u64) {
+        self.inner.drop_dead(at, len);
     }
 }
 

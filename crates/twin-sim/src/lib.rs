@@ -7,6 +7,7 @@
 //! - [`queue`]: in which order waiting requests are served, the same code as on a
 //!   mount;
 //! - [`bus`]: a path to the host that several disks share;
+//! - [`SimStore`]: an object store whose service is such a disk;
 //! - [`platter`]: what is stored, with user data as stamps and with free snapshots;
 //! - [`faults`]: what goes wrong, and what a power failure leaves behind;
 //! - [`fuse`]: the kernel between clients and a mount; [`daemon`]: what the process that serves a mount
@@ -49,6 +50,7 @@ pub mod network;
 mod planted;
 pub mod platter;
 mod stats;
+mod store;
 
 pub use adapter::HostAdapter;
 pub use demerit::demerit;
@@ -56,4 +58,5 @@ pub use device::{Builder, Observer, Served, SimDisk};
 pub use planted::PlantedFault;
 pub use platter::Platter;
 pub use stats::{DiskStats, Share, TimeBreakdown};
+pub use store::{Outage, Rates, SimStore};
 pub use twin_disk::queue;

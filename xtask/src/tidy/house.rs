@@ -22,7 +22,7 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-trace", &["twin-fs"]),
     ("twin-gather", &["twin-trace", "twin-nfs"]),
     ("twin-model", &["twin-fs"]),
-    ("twin-sim", &["twin-fs"]),
+    ("twin-sim", &["twin-fs", "twin-bucket"]),
     ("twin-nfs", &["twin-fs"]),
     ("twin-policy", &[]),
     ("twin-host", &["twin-trace", "twin-nfs", "twin-clean", "twin-policy"]),

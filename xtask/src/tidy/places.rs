@@ -46,8 +46,10 @@ fn machine_path(line: &str) -> Option<String> {
 
 /// An address or name that is valid in one network only.
 fn private_host(line: &str) -> Option<String> {
-    let mut words = line.split(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | '-')));
-    let word = words.find(|word| private_address(word) || private_name(word))?;
+    let mut words = line.split(|c: char| !(c.is_alphanumeric() || matches!(c, '.' | '-' | '_')));
+    // No name of a host has an underscore; fields of structures do.
+    let may_be = |word: &&str| !word.contains('_');
+    let word = words.find(|word| may_be(word) && (private_address(word) || private_name(word)))?;
     Some(format!("{word}: a host of one network"))
 }
 

@@ -34,6 +34,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/twin-papers/src/claims/statistics.rs", &["mail"], "a file system of the paper"),
     ("crates/twin-lab/src/what_if.rs", &["block"], "a setting of layouts"),
     ("crates/twin-lab/src/commands.rs", &["block", "segment"], "settings of layouts"),
+    ("crates/twin-lab/src/config/bucket.rs", &["segment"], "a setting of layouts"),
     ("crates/twin-advise/src/knobs.rs", &["block", "segment"], "settings of layouts"),
     ("crates/twin-arena/src/task.rs", &["blocks"], "a key of task files"),
     ("crates/twin-lfs/src/check/map.rs", &["block"], "a kind of damage"),

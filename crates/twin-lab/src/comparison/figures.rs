@@ -1,8 +1,7 @@
 //! Figures as tables: a summary with a row for each run, and all figures with a column for each run.
 
-use crate::figures::{
-    BillFigures, BusFigures, Figures, Latency, NetworkFigures, WAITING, WearFigures,
-};
+use crate::bill::BillFigures;
+use crate::figures::{BusFigures, Figures, Latency, NetworkFigures, WAITING, WearFigures};
 use crate::verdict::{MEASURES, MeasureEntry, by_place, text_of};
 use twin_report::table::Cell;
 use twin_report::units::{dollars, duration, mib};
@@ -193,6 +192,9 @@ fn bill(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
     };
     row("PUT, GET, DELETE", &|f| {
         cell(f, &|bill| format!("{}, {}, {}", bill.puts, bill.gets, bill.deletes))
+    });
+    row("  bytes in, out", &|f| {
+        cell(f, &|bill| format!("{}, {}", mib(bill.in_bytes), mib(bill.out_bytes)))
     });
     row("  price of the work", &|f| cell(f, &|bill| dollars(bill.work_usd())));
     row("  stored at the end", &|f| cell(f, &|bill| mib(bill.stored_bytes)));

@@ -1,19 +1,18 @@
 //! Power failures at given instants of one run, each recovered from while the run stands still.
 //!
-//! Contract: the run is the same with and without them. At each instant the disk says what is certain
+//! Contract: the run is the same with and without them. At each instant the disk, or the bucket, says what is certain
 //! and what is in doubt; one possible outcome is drawn, a new volume is opened on it in a world of its
 //! own, and the ledger counts what is lost.
 
 use std::ops::ControlFlow;
-use std::rc::Rc;
 
 use twin_cache::flush::Survives;
-use twin_disk::BlockDevice;
 use twin_fs::{Core, Cpu, Opened, Volume};
 use twin_rt::{ClockOnly, Nanos, Rng, Rt, Time};
 use twin_sim::{Platter, SimDisk, model, queue};
 
 use super::ledger::Ledger;
+use crate::below::{Below, Remains};
 use crate::error::{SimulateError, model_error};
 use crate::run::Run;
 use crate::watch::{Watcher, World};
@@ -48,7 +47,7 @@ impl Cuts {
     }
 
     /// The bytes lost if the power fails now.
-    fn cut(&mut self, volume: &Volume, disk: &SimDisk) -> Result<u64, SimulateError> {
+    fn cut(&mut self, volume: &Volume, below: &Below) -> Result<u64, SimulateError> {
         let core = volume.core();
         self.ledger.note_changes(core);
         match self.survives {
@@ -59,35 +58,37 @@ impl Cuts {
                 return Ok(core.cache.dirty_bytes().saturating_sub(core.settings.nvram_bytes));
             }
         }
-        let platter = disk.power_failure(&mut self.rng);
-        let platter = platter.ok_or_else(|| model_error("the disk cannot lose its power"))?;
-        self.recover(core, platter)
+        let remains = below.power_failure(&mut self.rng);
+        let remains = remains.ok_or_else(|| model_error("the disk cannot lose its power"))?;
+        self.recover(core, remains)
     }
 
     /// Opens a volume on what a power failure left, and counts what is lost.
-    fn recover(&mut self, core: &Core, platter: Platter) -> Result<u64, SimulateError> {
+    fn recover(&mut self, core: &Core, remains: Remains) -> Result<u64, SimulateError> {
         let seed = self.run.clock_seed().wrapping_add(self.lost.len() as u64 + 1);
         let rt = Rt::new(ClockOnly::default(), seed);
-        let options = model::Options { size: Some(platter.size()), ..model::Options::default() };
-        // Nobody looks at the times of a recovery: the last disk for tests takes none.
-        let models = model::REGISTRY.iter().filter(|entry| entry.kind == model::Kind::Test);
-        let model = models.last();
-        let model = model.ok_or_else(|| model_error("there is no disk for tests"))?;
-        let model = model.build(&options).map_err(model_error)?;
-        let scheduler = queue::REGISTRY.default_entry().make();
-        let disk = SimDisk::builder(&rt, model).scheduler(scheduler).platter(platter).start();
-        let device: Rc<dyn BlockDevice> = Rc::new(disk);
         let config = &self.run.config;
         let ledger = &mut self.ledger;
         let lost = rt.block_on(async {
             let settings = config.settings.clone();
+            let device = remains.device(&rt, |platter| still(&rt, platter)).await?;
             let opened = config.of_layout.open(&rt, device, Cpu::none(), settings).await?;
             let Opened { volume, .. } = opened;
-            ledger.compare(core, &volume).await
+            Ok(ledger.compare(core, &volume).await?)
         });
         rt.crash();
-        lost.map_err(SimulateError::Stalled)?.map_err(SimulateError::from)
+        lost.map_err(SimulateError::Stalled)?
     }
+}
+
+/// A disk with this content. Nobody looks at the times of a recovery: the last disk for tests takes none.
+fn still(rt: &Rt, platter: Platter) -> Result<SimDisk, SimulateError> {
+    let options = model::Options { size: Some(platter.size()), ..model::Options::default() };
+    let models = model::REGISTRY.iter().filter(|entry| entry.kind == model::Kind::Test);
+    let model = models.last().ok_or_else(|| model_error("there is no disk for tests"))?;
+    let model = model.build(&options).map_err(model_error)?;
+    let scheduler = queue::REGISTRY.default_entry().make();
+    Ok(SimDisk::builder(rt, model).scheduler(scheduler).platter(platter).start())
 }
 
 impl Watcher for Cuts {
@@ -99,13 +100,13 @@ impl Watcher for Cuts {
     }
 
     fn look(&mut self, world: &dyn World, next: Time) -> ControlFlow<()> {
-        let Some((volume, disk)) = world.inside() else { return ControlFlow::Continue(()) };
+        let Some((volume, below)) = world.inside() else { return ControlFlow::Continue(()) };
         let due = |at: &&Nanos| self.begun + **at < next;
         let due = self.instants[self.lost.len()..].iter().take_while(due).count();
         if due == 0 {
             return ControlFlow::Continue(());
         }
-        match self.cut(volume, disk) {
+        match self.cut(volume, below) {
             Ok(lost) => {
                 self.lost.extend(std::iter::repeat_n(lost, due));
                 ControlFlow::Continue(())

@@ -17,7 +17,7 @@ const OVERWRITES: &str = "zipf:writes=2000,file-bytes=2M,think=20ms";
 #[test]
 fn a_longer_delay_loses_more_and_writes_less() {
     let choice = |secs: u64| choices(&["delayed".into()], &[secs * twin_rt::SECS]).unwrap()[0];
-    for config in ["lfs:size=64M", "ffs:size=64M"] {
+    for config in ["lfs:size=64M", "ffs:size=64M", "lfs:size=256M,disk=s3-express"] {
         let points = run(config, &[choice(1), choice(10)], OVERWRITES);
         let [short, long] = &points[..] else { panic!("two points") };
         assert!(short.lost_mean_bytes * 3.0 < long.lost_mean_bytes, "{config}: {points:?}");

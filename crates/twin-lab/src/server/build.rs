@@ -11,8 +11,8 @@ use twin_sim::{HostAdapter, SimDisk};
 
 use super::file::{Disk, FileSystemPart, ServerFile};
 use crate::error::SimulateError;
-use crate::machine::{self, NOBODY};
-use crate::run::Run;
+use crate::machine;
+use crate::run::{NOBODY, Run};
 
 /// Parts of a disk begin and end at multiples of this.
 const ALIGNED: u64 = 1 << 20;
@@ -67,6 +67,10 @@ fn disk(
     buses: &[Bus],
     cpu: &Cpu,
 ) -> Result<(SimDisk, Rc<dyn BlockDevice>), SimulateError> {
+    if part.config.is_billed() {
+        let what = format!("disk.{}: a bucket is one volume, and no disk of a server", part.name);
+        return Err(SimulateError::Model(what));
+    }
     let builder = machine::disk(rt, &Run::from(&part.config))?.name(&part.name);
     let Some(bus) = part.bus else {
         let disk = builder.start();

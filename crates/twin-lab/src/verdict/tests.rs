@@ -2,9 +2,8 @@
 
 use super::measure::{BILL, WEAR};
 use super::*;
-use crate::figures::{
-    BillFigures, DiskFigures, Latency, LogFigures, Spread, VerbFigures, WearFigures,
-};
+use crate::bill::BillFigures;
+use crate::figures::{DiskFigures, Latency, LogFigures, Spread, VerbFigures, WearFigures};
 use crate::trust::{FIDELITY, Trust};
 
 fn run(config: &str, finish_s: f64) -> Figures {

@@ -214,7 +214,9 @@ fn about() -> Value {
             json!({"name": kind.name(), "about": kind.about(), "keys": keys, "structures": structures})
         })
         .collect();
-    let disks = twin_sim::model::REGISTRY.iter().map(|one| (one.name, one.about)).collect();
+    let disks = twin_sim::model::REGISTRY.iter();
+    let disks = disks.filter(|one| one.kind != twin_sim::model::Kind::Bucket);
+    let disks = disks.map(|one| (one.name, one.about)).collect();
     let queues = twin_sim::queue::REGISTRY.iter().map(|one| (one.name, one.about)).collect();
     let victims = twin_clean::victim::REGISTRY.iter().map(|one| (one.name, one.about)).collect();
     json!({

@@ -134,7 +134,13 @@ impl Setup {
                     return Err(SettingsError::new(why.to_string()));
                 }
             }
-            "disk" => self.disk = model::REGISTRY.get(text)?,
+            "disk" => {
+                self.disk = model::REGISTRY.get(text)?;
+                if self.disk.kind == model::Kind::Bucket {
+                    let why = format!("{text} is a store of objects: a lesson needs a disk");
+                    return Err(SettingsError::new(why));
+                }
+            }
             "queue" => self.queue = queue::REGISTRY.get(text)?,
             "cache" => self.settings.cache_bytes = value::bytes(text)?.clamp(64 << 10, 64 << 20),
             "replacement" => {

@@ -205,9 +205,9 @@ impl SegmentUsage {
         }
     }
 
-    /// Whether the places of what dies are noted: for a device that `lets_go`. Others have no use for it.
-    pub(crate) fn note_dead(&self, lets_go: bool) {
-        self.notes_dead.set(lets_go);
+    /// Whether the places of what dies are noted: for a device that `drops_dead`. Others have no use for it.
+    pub(crate) fn note_dead(&self, drops_dead: bool) {
+        self.notes_dead.set(drops_dead);
     }
 
     /// The ranges of the device, in order, of what has died since the last call: blocks, and whole segments in

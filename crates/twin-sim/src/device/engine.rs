@@ -23,7 +23,7 @@ use super::durability::{Durability, unstable_write};
 use super::{Observer, Served};
 use crate::bus::{Answer, Bus, Span, Tenancy};
 use crate::faults::{CrashState, FaultPlan, Faults, Verdict, WriteLog};
-use crate::model::{Access, Bucket, DeviceModel, Service, Supply, Wear};
+use crate::model::{Access, DeviceModel, Prices, Service, Supply, Wear};
 use crate::planted::PlantedFault;
 use crate::{DiskStats, Platter};
 
@@ -194,16 +194,16 @@ impl Engine {
         self.bus.clone()
     }
 
-    pub(super) fn drop_what_is_let_go(&mut self) {
+    pub(super) fn keep_no_dead_blocks(&mut self) {
         let keeps_more = self.truth.is_some() || self.durability.is_some() || self.log.is_some();
         self.drops = !keeps_more;
     }
 
-    pub(super) fn lets_go(&self) -> bool {
+    pub(super) fn drops_dead(&self) -> bool {
         self.drops
     }
 
-    pub(super) fn let_go(&mut self, at: u64, len: u64) {
+    pub(super) fn drop_dead(&mut self, at: u64, len: u64) {
         if self.drops {
             self.platter.discard(at, len);
         }
@@ -213,8 +213,8 @@ impl Engine {
         self.model.wear()
     }
 
-    pub(super) fn bucket(&self) -> Option<Bucket> {
-        self.model.bucket()
+    pub(super) fn prices(&self) -> Option<Prices> {
+        self.model.prices()
     }
 
     pub(super) fn platter(&self) -> &Platter {

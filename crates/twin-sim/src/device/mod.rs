@@ -26,7 +26,7 @@ use twin_rt::{Event, Nanos, Rng, Rt, Time};
 
 use crate::bus::Bus;
 use crate::faults::{CrashState, FaultPlan, WriteLog};
-use crate::model::{Bucket, DeviceModel, Wear};
+use crate::model::{DeviceModel, Prices, Wear};
 use crate::planted::PlantedFault;
 use crate::{DiskStats, Platter, TimeBreakdown};
 use engine::{Engine, EngineParts};
@@ -123,9 +123,9 @@ impl SimDisk {
         self.0.engine.borrow().wear()
     }
 
-    /// What it stores and charges, if it is a bucket of an object store.
-    pub fn bucket(&self) -> Option<Bucket> {
-        self.0.engine.borrow().bucket()
+    /// What it charges, if it is the service of an object store.
+    pub fn prices(&self) -> Option<Prices> {
+        self.0.engine.borrow().prices()
     }
 
     /// The bus between it and the host, if it has one.
@@ -139,12 +139,12 @@ impl SimDisk {
         self.0.engine.borrow_mut().observer = Some(observer);
     }
 
-    /// Drops from now on what the file system [lets go](BlockDevice::let_go), so that its memory does not grow with
+    /// Drops from now on what the file system says is [dead](BlockDevice::drop_dead), so that its memory does not grow with
     /// all that was ever written. Only for a run of whose disk nobody looks at more than what requests can see:
     /// what a recovery would find in free space is gone. Nothing happens where the disk keeps more than its
     /// content: if it is crashable, has a plan of faults, or writes a log.
-    pub fn drop_what_is_let_go(&self) {
-        self.0.engine.borrow_mut().drop_what_is_let_go();
+    pub fn keep_no_dead_blocks(&self) {
+        self.0.engine.borrow_mut().keep_no_dead_blocks();
     }
 
     /// Bytes of memory that its content takes.
@@ -327,12 +327,12 @@ impl BlockDevice for SimDisk {
         self.0.engine.borrow().bounds()
     }
 
-    fn lets_go(&self) -> bool {
-        self.0.engine.borrow().lets_go()
+    fn drops_dead(&self) -> bool {
+        self.0.engine.borrow().drops_dead()
     }
 
-    fn let_go(&self, at: u64, len: u64) {
-        self.0.engine.borrow_mut().let_go(at, len);
+    fn drop_dead(&self, at: u64, len: u64) {
+        self.0.engine.borrow_mut().drop_dead(at, len);
     }
 }
 

@@ -1,24 +1,18 @@
-//! A bucket of an object store as a device: a write is an object (PUT), a read a range of one (GET), a discard a
-//! DELETE. What was answered is durable.
+//! The service of an object store, as a device that knows no places: a write is an object (PUT), a read a range of one
+//! (GET) or a page of a list, a discard a DELETE. What was answered is durable. What the objects are, and what they do to
+//! each other, is not here: see [`SimStore`](crate::SimStore).
 //!
 //! Contract: the time to the first byte is drawn from a log-normal distribution, the shape that such services have in
 //! measurements; then the data moves over one connection of several, and all connections share the link of the machine.
-//! Requests beyond the rate that one prefix serves wait, as a client does that is told to slow down; those it sends again
-//! are not counted. An object is what was written with one request. A store cannot change a part of an object: a write over
-//! a part of what is there is counted as one PUT all the same, so the figures are for layouts that do not overwrite, as
-//! a log; checkpoints, which a log does overwrite, are objects of their own.
 //!
 //! Sources. Amazon S3, "Best practices design patterns: optimizing Amazon S3 performance": first bytes of small objects
-//! after some 100 to 200 ms, 3,500 PUT or DELETE and 5,500 GET a second for a prefix, a connection for each 85 to
-//! 90 MB/s, ranges of 8 to 16 MB. Express One Zone: single-digit milliseconds. Prices: the lists for us-east-1 as of
+//! after some 100 to 200 ms, a connection for each 85 to 90 MB/s, ranges of 8 to 16 MB. Express One Zone: single-digit milliseconds. Prices: the lists for us-east-1 as of
 //! 2026-11; another list is given with the setting `prices`.
-
-use std::collections::BTreeSet;
 
 use twin_disk::IoKind;
 use twin_rt::{MILLIS, Nanos, Rng, SECS, Time};
 
-use super::{Access, DeviceModel, ModelError, ModelSpec, Options, Service, Supply, chosen_size};
+use super::{Access, DeviceModel, ModelError, ModelSpec, Options, Service, Supply};
 use crate::TimeBreakdown;
 
 /// What a store charges, in dollars.
@@ -34,15 +28,6 @@ pub struct Prices {
     pub in_gb: f64,
     /// For a gigabyte that is read.
     pub out_gb: f64,
-}
-
-/// What a bucket has, and what it charges.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Bucket {
-    /// Bytes that it stores, in whole chunks of 64 KiB of the device.
-    pub stored_bytes: u64,
-    /// What it charges.
-    pub prices: Prices,
 }
 
 /// The figures of a kind of bucket.
@@ -68,22 +53,17 @@ pub(super) const EXPRESS: BucketFigures = BucketFigures {
     },
 };
 
-const SECTOR: u32 = 512;
-const SIZE: u64 = 1 << 40;
-/// The longest request: the range that Amazon recommends.
-const MOST_BYTES: u32 = 8 << 20;
+/// Objects have any length.
+const SECTOR: u32 = 1;
+/// More than any object has: there are no places.
+const SIZE: u64 = 1 << 60;
 /// Connections that the machine keeps open.
 const CONNECTIONS: u32 = 64;
 /// Bytes a second of one connection, and of the machine's link (10 Gbit/s).
 const CONNECTION_BYTES_PER_S: u64 = 87_500_000;
 const LINK_BYTES_PER_S: u64 = 1_250_000_000;
-/// Requests a second for a prefix: those that change it, and those that read.
-const CHANGES_PER_S: u64 = 3_500;
-const READS_PER_S: u64 = 5_500;
 /// The 99th percentile of the standard normal distribution.
 const P99: f64 = 2.326_347_87;
-/// The unit in which what is stored is counted.
-const CHUNK: u64 = 64 << 10;
 
 /// The device.
 struct ObjectStore {
@@ -94,9 +74,6 @@ struct ObjectStore {
     /// When each connection is free, and each direction of the link.
     free_at: Vec<Time>,
     link_free_at: [Time; 2],
-    /// When the prefix takes the next change, and the next read.
-    takes_at: [Time; 2],
-    stored: BTreeSet<u64>,
 }
 
 /// A bucket with these figures.
@@ -105,16 +82,15 @@ pub(super) fn make(
     figures: &'static BucketFigures,
     options: &Options,
 ) -> Result<Box<dyn DeviceModel>, ModelError> {
-    let size = chosen_size(name, options, SIZE, SECTOR)?;
     if options.write_cache == Some(true) {
         return Err(ModelError::NoWriteCache { name });
     }
     let (depth, queue_depth) = (CONNECTIONS, CONNECTIONS);
     let spec = ModelSpec {
         name,
-        size,
+        size: SIZE,
         sector: SECTOR,
-        max_io: MOST_BYTES,
+        max_io: u32::MAX,
         depth,
         queue_depth,
         write_cache: false,
@@ -126,8 +102,6 @@ pub(super) fn make(
         rng: Rng::stream(options.seed, name),
         free_at: vec![Time(0); CONNECTIONS as usize],
         link_free_at: [Time(0); 2],
-        takes_at: [Time(0); 2],
-        stored: BTreeSet::new(),
     }))
 }
 
@@ -142,13 +116,6 @@ impl ObjectStore {
         (median as f64 * (sigma * normal).exp()) as Nanos
     }
 
-    /// When the prefix takes a request of a class that may begin at `ready`.
-    fn taken(&mut self, class: usize, per_s: u64, ready: Time) -> Time {
-        let at = ready.max(self.takes_at[class]);
-        self.takes_at[class] = at + SECS / per_s;
-        at
-    }
-
     /// Moves data over one direction of the link, no faster than one connection, from `ready` on.
     fn moved(&mut self, direction: usize, ready: Time, len: u64) -> Time {
         let ns = |rate: u64| (u128::from(len) * u128::from(SECS) / u128::from(rate)) as Nanos;
@@ -160,15 +127,13 @@ impl ObjectStore {
     /// Serves a request on the connection that is free first. Gives when it began, when its first byte came and
     /// when it was done.
     fn exchange(&mut self, ready: Time, access: &Access) -> (Time, Time, Time) {
-        let (class, per_s) =
-            if access.kind == IoKind::Read { (1, READS_PER_S) } else { (0, CHANGES_PER_S) };
         let mut connection = 0;
         for (nth, at) in self.free_at.iter().enumerate() {
             if *at < self.free_at[connection] {
                 connection = nth;
             }
         }
-        let begun = self.taken(class, per_s, ready.max(self.free_at[connection]));
+        let begun = ready.max(self.free_at[connection]);
         let wait = self.first_byte_ns();
         let (first, done) = match access.kind {
             IoKind::Read => (begun + wait, self.moved(0, begun + wait, access.len)),
@@ -194,28 +159,22 @@ impl DeviceModel for ObjectStore {
         let ready = if access.kind == IoKind::Write { now.max(supply.last) } else { now };
         parts.bus_ns = ready - now;
         let (begun, first, done) = self.exchange(ready, access);
-        let chunks = access.at / CHUNK..(access.at + access.len).div_ceil(CHUNK);
-        match access.kind {
-            IoKind::Write => self.stored.extend(chunks),
-            IoKind::Discard => chunks.for_each(|chunk| {
-                self.stored.remove(&chunk);
-            }),
-            IoKind::Read | IoKind::Flush => {}
-        }
         parts.queue_ns = begun - ready;
         parts.transfer_ns = done - begun;
         Service { first, done, parts }
     }
 
-    fn bucket(&self) -> Option<Bucket> {
-        let stored_bytes = self.stored.len() as u64 * CHUNK;
-        Some(Bucket { stored_bytes, prices: self.prices })
+    fn prices(&self) -> Option<Prices> {
+        Some(self.prices)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A long request.
+    const MOST_BYTES: u32 = 8 << 20;
 
     fn bucket(figures: &'static BucketFigures) -> Box<dyn DeviceModel> {
         make("test", figures, &Options { seed: 7, ..Options::default() }).unwrap()
@@ -266,32 +225,5 @@ mod tests {
         let rate = f64::from(MOST_BYTES) * f64::from(many) / ((last - alone) as f64 / SECS as f64);
         let link = LINK_BYTES_PER_S as f64;
         assert!(rate <= link && rate > 0.95 * link, "{rate}");
-    }
-
-    #[test]
-    fn a_prefix_takes_so_many_changes_a_second_and_no_more() {
-        let mut device = bucket(&EXPRESS);
-        let begun: Vec<Time> = (0..64)
-            .map(|nth| {
-                let put = request(IoKind::Write, nth << 16, 4096);
-                let served = device.serve(Time(0), &put, Supply::at_once(Time(0)));
-                Time(served.parts.queue_ns)
-            })
-            .collect();
-        assert_eq!(begun[63] - begun[0], 63 * (SECS / CHANGES_PER_S));
-    }
-
-    #[test]
-    fn what_is_stored_is_what_was_written_and_not_discarded() {
-        let mut device = bucket(&STANDARD);
-        let now = Time(0);
-        let stored = |device: &dyn DeviceModel| device.bucket().unwrap().stored_bytes;
-        for kind in [IoKind::Write, IoKind::Write, IoKind::Read] {
-            device.serve(now, &request(kind, 0, 3 * CHUNK), Supply::at_once(now));
-        }
-        assert_eq!(stored(&*device), 3 * CHUNK);
-        device.serve(now, &request(IoKind::Discard, 0, CHUNK), Supply::at_once(now));
-        let flush = device.serve(now, &request(IoKind::Flush, 0, 0), Supply::at_once(now));
-        assert_eq!((stored(&*device), flush.done), (2 * CHUNK, now));
     }
 }

@@ -32,7 +32,7 @@ use twin_settings::{Registry, RegistryEntry};
 
 use crate::TimeBreakdown;
 
-pub use bucket::{Bucket, Prices};
+pub use bucket::Prices;
 pub use disk::Disk;
 pub use drives::{Buffering, Drive, Overheads};
 pub use flat::{FlatSsd, FlatSsdFigures};
@@ -145,8 +145,8 @@ pub trait DeviceModel {
         None
     }
 
-    /// What a bucket of an object store has and charges; `None` if the device is none.
-    fn bucket(&self) -> Option<Bucket> {
+    /// What an object store charges; `None` if the device is none.
+    fn prices(&self) -> Option<Prices> {
         None
     }
 }
@@ -155,7 +155,7 @@ pub trait DeviceModel {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Options {
     /// Bytes on the device; the drive's own size if absent. A mechanical disk can be made smaller
-    /// (its outer part is used), never larger.
+    /// (its outer part is used), never larger. An object store has no size.
     pub size: Option<u64>,
     /// Report writes from the drive's cache before they are on the medium; by default as the drive
     /// does.
@@ -262,7 +262,7 @@ pub enum Kind {
     Measured,
     /// An SSD with a translation layer.
     Flash,
-    /// A bucket of an object store, which charges for requests.
+    /// The service of an object store, which charges for requests: not a disk by itself.
     Bucket,
     /// A model for tests.
     Test,

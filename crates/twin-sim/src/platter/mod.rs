@@ -13,7 +13,7 @@ mod versions;
 
 use std::sync::Arc;
 
-use twin_disk::{Block, Buf};
+use twin_disk::{Block, Buf, cut};
 use twin_rt::EventDigest;
 
 use extent::Extent;
@@ -199,25 +199,6 @@ fn push_zeros(out: &mut Vec<Block>, mut len: u64) {
         out.push(Block::Zero(len.min(MOST) as u32));
         len -= len.min(MOST);
     }
-}
-
-/// The bytes `off..off + len` of a sequence of blocks, as blocks.
-pub(crate) fn cut(blocks: &[Block], mut off: u64, mut len: u64) -> Vec<Block> {
-    let mut out = Vec::new();
-    for block in blocks {
-        let size = block.len() as u64;
-        if off >= size {
-            off -= size;
-            continue;
-        }
-        let n = (size - off).min(len);
-        out.push(block.slice(off as usize, n as usize));
-        (off, len) = (0, len - n);
-        if len == 0 {
-            break;
-        }
-    }
-    out
 }
 
 #[cfg(test)]

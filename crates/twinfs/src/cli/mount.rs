@@ -81,14 +81,14 @@ pub(crate) struct Mount {
     /// bucket in the background. What is not there yet is on this machine alone, and the next mount here brings it, with the
     /// same journal. While the bucket cannot be reached the mount goes on until the journal is full.
     #[arg(help_heading = "Device", long, value_name = "FILE", conflicts_with = "read_only")]
-    pub(crate) journal: Option<PathBuf>,
+    pub(crate) journal_file: Option<PathBuf>,
     /// The size of the journal, if its file does not exist yet.
     #[arg(
         help_heading = "Device",
         long,
         value_name = "SIZE",
         default_value = "1G",
-        requires = "journal"
+        requires = "journal_file"
     )]
     pub(crate) journal_size: Size,
     /// How long to poll for the next request before sleeping. Higher values shorten latencies and use more

@@ -35,7 +35,7 @@ pub(crate) fn run(args: &Mkfs, interrupts: &Interrupts) -> Outcome {
 fn config(args: &Mkfs, kind: &'static dyn LayoutKind) -> Result<Box<dyn LayoutConfig>, Failure> {
     let size = |size: Option<Size>| size.map(|size| size.0.to_string());
     let number = |number: Option<u32>| number.map(|number| number.to_string());
-    let segment = is_remote(&args.image).map(|_| Size(media::SEGMENT_BYTES.into()));
+    let segment = is_remote(&args.image).map(|_| Size(twin_bucket::PACK_BYTES.into()));
     // The profile first: it sets the sizes that go with it.
     let options = [
         ("profile", "profile", args.profile.map(|profile| profile.name().to_string())),

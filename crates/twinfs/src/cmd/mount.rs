@@ -46,7 +46,7 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
         read_only: false,
         take_over: args.take_over,
         cache: local(args.local_cache, args.local_cache_size),
-        journal: local(args.journal, args.journal_size),
+        journal: local(args.journal_file, args.journal_size),
     };
     let request = MountRequest {
         image: args.image,
@@ -97,7 +97,7 @@ fn make_absolute(args: &mut Mount) -> Result<(), String> {
         &mut args.log_file,
         &mut args.observed,
         &mut args.local_cache,
-        &mut args.journal,
+        &mut args.journal_file,
     ];
     for path in paths.into_iter().flatten() {
         *path = absolute(path)?;

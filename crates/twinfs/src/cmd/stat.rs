@@ -91,6 +91,25 @@ fn scrub_in_words(scrub: &serde_json::Value) -> String {
     format!("\nscrub            {phase}: {read} read, {flaws} flaws")
 }
 
+/// What the store of a volume in a bucket was asked since the mount; nothing if there is none.
+fn bucket_in_words(bucket: &serde_json::Value) -> String {
+    let Some(puts) = bucket["puts"].as_u64() else { return String::new() };
+    let size = |name: &str| Size(bucket[name].as_u64().unwrap_or_default());
+    let again = match bucket["unanswered"].as_u64() {
+        None | Some(0) => String::new(),
+        Some(some) => format!("; {some} without an answer"),
+    };
+    format!(
+        "\nbucket           {puts} PUT of {}, {} GET of {}, {} DELETE, {} LIST{again}; {} there",
+        size("in_bytes"),
+        bucket["gets"],
+        size("out_bytes"),
+        bucket["deletes"],
+        bucket["lists"],
+        size("stored_bytes")
+    )
+}
+
 /// What is known of a mount: from outside, and from itself if it answers.
 fn of_mount(args: &Stat, mut printer: Printer) -> Outcome {
     let dir = &args.image;
@@ -134,6 +153,7 @@ fn of_mount(args: &Stat, mut printer: Printer) -> Outcome {
             size("new_data_bytes"),
             size("dirty_bytes")
         ) + &scrub_in_words(&figures["scrub"])
+            + &bucket_in_words(&figures["bucket"])
     });
     let text = format!(
         "mounted by       process {}: {}\nused             {} of {} ({percent:.1}%)\n\

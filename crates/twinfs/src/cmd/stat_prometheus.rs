@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A metric: its name after `twinfs_`, its kind, its help, and where it is in the row of `stat --format json`.
 type Metric = (&'static str, &'static str, &'static str, &'static str);
 
-const METRICS: [Metric; 17] = [
+const METRICS: [Metric; 22] = [
     ("capacity_bytes", "gauge", "Size of the volume.", "/capacity_bytes"),
     ("used_bytes", "gauge", "Bytes in use.", "/used_bytes"),
     ("used_inodes", "gauge", "Inodes in use.", "/used_inodes"),
@@ -53,6 +53,16 @@ const METRICS: [Metric; 17] = [
         "gauge",
         "Bytes to and from the device for each byte of new data since the mount.",
         "/figures/write_cost",
+    ),
+    ("bucket_puts_total", "counter", "Objects written to the bucket.", "/figures/bucket/puts"),
+    ("bucket_gets_total", "counter", "Objects or ranges read.", "/figures/bucket/gets"),
+    ("bucket_in_bytes_total", "counter", "Bytes of them written.", "/figures/bucket/in_bytes"),
+    ("bucket_out_bytes_total", "counter", "Bytes of them read.", "/figures/bucket/out_bytes"),
+    (
+        "bucket_unanswered_total",
+        "counter",
+        "Requests that the bucket did not answer, or told to come again.",
+        "/figures/bucket/unanswered",
     ),
     ("scrub_flaws", "gauge", "Flaws that the last scrub has found.", "/figures/scrub/flaws"),
     (

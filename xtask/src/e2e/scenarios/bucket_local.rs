@@ -32,7 +32,7 @@ fn run(bench: &Bench) -> Outcome {
     let (journal, cache) = (bench.dir.join("journal"), bench.dir.join("cache"));
     let (journal, cache) = (journal.display().to_string(), cache.display().to_string());
     let both = [
-        ["--journal", journal.as_str(), "--journal-size", "64M"],
+        ["--journal-file", journal.as_str(), "--journal-size", "64M"],
         ["--local-cache", cache.as_str(), "--local-cache-size", "64M"],
     ]
     .concat();

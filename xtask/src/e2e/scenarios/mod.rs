@@ -2,6 +2,7 @@
 
 mod aged;
 mod bigdir;
+mod bill;
 mod bucket;
 mod bucket_local;
 mod build;
@@ -75,6 +76,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     kill9::SCENARIO,
     bucket::SCENARIO,
     bucket_local::SCENARIO,
+    bill::SCENARIO,
     flush::SCENARIO,
     rewrite::SCENARIO,
     build::SCENARIO,
