@@ -25,8 +25,8 @@ use crate::counted::Counted;
 use crate::counts::Counts;
 use crate::fields::{Reader, Writer};
 use crate::local::{LocalDevice, UNIT, total};
-use crate::objects::block;
-use crate::pack::PREFIX;
+use crate::objects::{OpenError, block, read_head};
+use crate::pack::{Header, PREFIX};
 use crate::planted::PlantedFault;
 use crate::requests::{Requests, Unwritten};
 use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
@@ -370,12 +370,41 @@ async fn read_record(
     Ok((content.crc32c() == record.crc).then_some((record, done)))
 }
 
+/// That a record is of the volume that is in the store: another may have been made there under the same name, in whose
+/// sequence it would take a place.
+async fn is_of_volume(
+    requests: &Requests,
+    device: &LocalDevice,
+    record: &Record,
+) -> Result<(), JournalError> {
+    let there = match read_head(requests).await {
+        Ok((head, _)) => Some(head.volume),
+        Err(OpenError::NoVolume) => None,
+        Err(OpenError::Store(error)) => return Err(JournalError::Store(error)),
+        Err(error) => return Err(JournalError::Unfit(error.to_string())),
+    };
+    let content = device.read(record.at + UNIT, record.len).await?.to_bytes();
+    let header = Header::len_in(&content).ok().and_then(|len| content.get(..len as usize));
+    let of = header.and_then(|header| Header::decode(header).ok()).map(|header| header.volume);
+    match of == there {
+        true => Ok(()),
+        false => Err(JournalError::Unfit(format!(
+            "{}: it has packs of a volume that is no longer in {}; give another file, or none if those packs are not needed",
+            device.name(),
+            requests.store.name()
+        ))),
+    }
+}
+
 /// Brings records to the store, in order.
 async fn send_all(
     requests: &Requests,
     device: &LocalDevice,
     records: &[Record],
 ) -> Result<(), JournalError> {
+    if let Some(first) = records.first() {
+        is_of_volume(requests, device, first).await?;
+    }
     for (at, record) in records.iter().enumerate() {
         let content = device.read(record.at + UNIT, record.len).await?;
         match requests.write(&record.name, vec![content], Condition::Absent).await {

@@ -411,6 +411,27 @@ fn a_device_that_is_not_its_journal_is_refused_and_stays_as_it_is() {
     assert!(refused(local.now.borrow().clone()).contains("it is the journal of memory"));
 }
 
+/// Epochs begin anew there, so a pack that is left would stand where one of the new volume belongs.
+#[test]
+fn what_is_left_of_a_volume_is_not_brought_to_another_of_the_same_name() {
+    let mut machine = Machine::new(1 << 20, 0);
+    run(1, async |rt| {
+        let (_journal, device) = machine.open(&rt, 1).await;
+        machine.is_silent.set(true);
+        device.submit(write(0, &[7; 4096])).await.unwrap();
+        flush(&device).await.unwrap();
+    });
+    machine.is_silent.set(false);
+    machine.objects = Rc::new(MemoryStore::new());
+    run(2, async |rt| {
+        let other = Identity([8; 16]);
+        create(&rt, machine.store(&rt), other, SHAPE, &settings(2)).await.unwrap();
+        let refused = machine.journal(&rt).await.err().unwrap().to_string();
+        assert!(refused.contains("a volume that is no longer in s3://here/volume"), "{refused}");
+        assert_eq!(machine.objects.requests().puts, 2, "a map and a head");
+    });
+}
+
 #[test]
 fn an_error_of_the_local_device_is_an_error_of_the_flush() {
     let machine = Machine::new(1 << 20, 0);

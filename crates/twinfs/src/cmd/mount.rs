@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use twin_cli::{Outcome, usage};
 use twin_host::serving::run_serving;
-use twin_host::{Budget, absolute};
+use twin_host::{Budget, absolute, is_remote};
 use twin_lab::MountFlush;
 use twin_lab::layouts::LAYOUTS;
 use twin_lab::observe::EVERY_NS;
@@ -32,6 +32,7 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
         set_for_open(&mut *log.config(), &args.cleaner)
             .map_err(|why| usage(format!("--cleaner: {why}")))?;
     }
+    let how = how(&args).map_err(usage)?;
     let budget = budget(&args).map_err(usage)?;
     let flush = args.flush.as_deref().map(MountFlush::parse).transpose();
     let flush = flush.map_err(|error| usage(format!("--flush: {error}")))?;
@@ -40,14 +41,6 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
         return Err(usage("--observe needs --observe-file FILE, to which figures go"));
     }
     let about = args.image.display().to_string();
-    let local =
-        |path: Option<PathBuf>, size: Size| path.map(|path| LocalFile { path, size: size.0 });
-    let how = How {
-        read_only: false,
-        take_over: args.take_over,
-        cache: local(args.local_cache, args.local_cache_size),
-        journal: local(args.journal_file, args.journal_size),
-    };
     let request = MountRequest {
         image: args.image,
         dir: args.dir,
@@ -103,6 +96,28 @@ fn make_absolute(args: &mut Mount) -> Result<(), String> {
         *path = absolute(path)?;
     }
     Ok(())
+}
+
+/// How a volume in a bucket is opened.
+fn how(args: &Mount) -> Result<How, String> {
+    let is_image = is_remote(&args.image).is_none();
+    if is_image && (args.take_over || args.local_cache.is_some() || args.journal_file.is_some()) {
+        let words = "--take-over, --local-cache and --journal-file are for volumes in buckets";
+        return Err(format!("{words}, s3://BUCKET/NAME"));
+    }
+    let read_only = args.read_only || args.snapshot.is_some();
+    if args.journal_file.is_some() && read_only {
+        return Err("--journal-file: a mount that is read-only has nothing to keep there".into());
+    }
+    let local = |path: &Option<PathBuf>, size: Size| {
+        path.clone().map(|path| LocalFile { path, size: size.0 })
+    };
+    Ok(How {
+        read_only,
+        take_over: args.take_over,
+        cache: local(&args.local_cache, args.local_cache_size),
+        journal: local(&args.journal_file, args.journal_size),
+    })
 }
 
 /// How a mount divides its memory.
