@@ -258,3 +258,25 @@ fn data_that_is_written_back_leaves_times_and_set_id_bits() {
         assert!(changed.mtime != after.mtime && changed.ctime != after.ctime);
     });
 }
+
+/// What is written because of its age goes to the log; a checkpoint, which writes the maps too, comes when its own time has come.
+#[test]
+fn checkpoints_come_by_their_own_age_and_not_with_each_write() {
+    both_profiles(|options| {
+        let mut world = World::new(&options, 64 << 20);
+        let age_ns = LfsSettings::default().checkpoint_age_ns;
+        let count = |world: &World| {
+            let log = world.volume.layout().views().log.unwrap();
+            log.status(world.volume.core()).checkpoints
+        };
+        let before = count(&world);
+        let rounds = 12;
+        for round in 0..rounds {
+            world.create(ROOT_INO, &format!("file {round}"));
+            let rt = world.rt.clone();
+            world.rt.block_on(async move { rt.sleep(age_ns / 3).await }).unwrap();
+        }
+        let made = count(&world) - before;
+        assert!((2..=rounds / 2).contains(&made), "{made} checkpoints in {rounds} rounds");
+    });
+}
