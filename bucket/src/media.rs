@@ -9,13 +9,8 @@ use twin_bucket::{
 use twin_host::{Host, random_bytes};
 use twin_mount::media::{How, Media, Medium};
 
-use twin_rt::{Nanos, SECS};
-
 use crate::owner;
 use crate::store;
-
-/// How long opening waits for a silent store while it brings what a journal has.
-const PATIENCE: Nanos = 20 * SECS;
 
 /// `s3://BUCKET/NAME`.
 pub(crate) struct S3;
@@ -64,7 +59,7 @@ impl Media for S3 {
         let mut store: Rc<dyn ObjectStore> = s3;
         let mut journal = None;
         if let Some(file) = &how.journal {
-            let opening = Journal::open(&rt, Rc::clone(&store), file.open(host)?, PATIENCE);
+            let opening = Journal::open(&rt, Rc::clone(&store), file.open(host)?);
             let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
             let opened = Rc::new(opened.map_err(|e| named(e.to_string()))?);
             journal = Some(Rc::clone(&opened));
@@ -72,7 +67,9 @@ impl Media for S3 {
         }
         if let Some(file) = &how.cache {
             let policy = twin_cache::replacement::REGISTRY.default_entry();
-            store = Rc::new(Cached::new(store, file.open(host)?, policy).map_err(named)?);
+            let opening = Cached::open(store, file.open(host)?, policy);
+            let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
+            store = Rc::new(opened.map_err(named)?);
         }
         let path = how.journal.map(|file| file.path);
         let settings = settings(path.as_deref())?;

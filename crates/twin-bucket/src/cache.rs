@@ -11,14 +11,18 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use twin_cache::{Capacity, Item, Removal, Replacement};
-use twin_disk::{Block, BlockDevice, gather};
+use twin_disk::{Block, BlockDevice, gather, total};
 use twin_rt::{BoxFuture, join_all};
 
 use crate::counted::Counted;
 use crate::counts::Counts;
-use crate::local::{LocalDevice, total};
+use crate::local::{LocalDevice, UNIT};
+use crate::objects::block;
 use crate::pack::PREFIX;
 use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
+
+/// With which the device begins, so that nobody's file is overwritten by mistake.
+const MAGIC: &[u8] = b"twinfs cache 1\n";
 
 /// Bytes of a chunk.
 pub const CHUNK: u64 = 64 << 10;
@@ -132,20 +136,31 @@ pub struct Cached {
 }
 
 impl Cached {
-    /// A cache of `store` on `device`, all of which it overwrites.
+    /// A cache of `store` on `device`, which has zeros or was a cache before. It begins empty.
     ///
     /// # Errors
-    /// If the device is too small for a chunk, or its sectors are too large.
-    pub fn new(
+    /// If the device has anything else, fails, is too small for a chunk, or has too large sectors.
+    pub async fn open(
         store: Rc<dyn ObjectStore>,
         device: Rc<dyn BlockDevice>,
         policy: &twin_cache::Policy,
     ) -> Result<Cached, String> {
         let (store, device) = (Counted::of(store), LocalDevice::new(device)?);
-        let slots = u32::try_from(device.size() / CHUNK).unwrap_or(u32::MAX);
+        let slots = u32::try_from(device.size().saturating_sub(UNIT) / CHUNK).unwrap_or(u32::MAX);
         if slots == 0 {
-            return Err(format!("{}: a cache needs at least {CHUNK} bytes", device.name()));
+            return Err(format!(
+                "{}: a cache needs at least {} bytes",
+                device.name(),
+                UNIT + CHUNK
+            ));
         }
+        let front = device.read(0, UNIT).await.map_err(|error| error.to_string())?.to_bytes();
+        if !front.starts_with(MAGIC) && front.iter().any(|byte| *byte != 0) {
+            let name = device.name();
+            return Err(format!("{name}: it is neither empty nor a cache; give another file"));
+        }
+        let mark = device.write(0, vec![block(MAGIC.to_vec())]);
+        mark.await.map_err(|error| error.to_string())?;
         let chunks = Chunks {
             slots: (0..slots).map(|_| None).collect(),
             free: (0..slots).rev().collect(),
@@ -182,7 +197,7 @@ impl State {
             found
         };
         // The slot is neither evicted nor forgotten meanwhile, because it has a reader.
-        let read = self.device.read(u64::from(slot) * CHUNK, len.into()).await;
+        let read = self.device.read(place(slot), len.into()).await;
         let chunks = &mut *self.chunks.borrow_mut();
         if let Some(held) = chunks.slots[slot as usize].as_mut() {
             held.readers -= 1;
@@ -204,7 +219,7 @@ impl State {
         for (chunk, block) in (first..).zip(pieces) {
             let slot = self.chunks.borrow_mut().take(pack, chunk, &block);
             if let Some(slot) = slot {
-                let write = self.device.write(u64::from(slot) * CHUNK, vec![block]);
+                let write = self.device.write(place(slot), vec![block]);
                 writes.push(async move { (slot, write.await) });
             }
         }
@@ -228,6 +243,11 @@ impl State {
             }
         }
     }
+}
+
+/// Where a slot is on the device.
+fn place(slot: u32) -> u64 {
+    UNIT + u64::from(slot) * CHUNK
 }
 
 /// The chunks of a pack's bytes from the beginning of one on.

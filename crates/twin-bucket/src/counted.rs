@@ -3,10 +3,9 @@
 use std::cell::Cell;
 use std::rc::Rc;
 
-use twin_disk::Block;
+use twin_disk::{Block, total};
 
 use crate::counts::Counts;
-use crate::local::total;
 use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
 
 /// A store whose requests are counted.

@@ -18,25 +18,28 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fmt;
 use std::rc::Rc;
 
-use twin_disk::{Block, BlockDevice, IoError, gather};
-use twin_rt::{Budget, Event, Nanos, Rt, RwLock, SECS};
+use twin_disk::{Block, BlockDevice, IoError, gather, total};
+use twin_rt::{Event, Nanos, Rt, RwLock, SECS};
 
 use crate::counted::Counted;
 use crate::counts::Counts;
 use crate::fields::{Reader, Writer};
-use crate::local::{LocalDevice, UNIT, total};
+use crate::local::{LocalDevice, UNIT};
 use crate::objects::{OpenError, block, read_head};
 use crate::pack::{Header, PREFIX};
 use crate::planted::PlantedFault;
 use crate::requests::{Requests, Unwritten};
+use crate::settings::OPENING_PATIENCE;
 use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
 
 const START_MAGIC: &[u8; 8] = b"twbjrnl1";
 const RECORD_MAGIC: &[u8; 8] = b"twbjrec1";
 /// The first byte of the ring.
 const RING: u64 = 2 * UNIT;
+/// Most bytes of a record's pack: the largest shape's, with its header.
+const MOST_BYTES: u64 = 1 << 29;
 /// Packs that are sent at once.
-const UPLOADS: u64 = 16;
+const UPLOADS: u32 = 16;
 /// How long one attempt to bring a record to the store lasts. Then those that wait for room hear of it.
 const ATTEMPT: Nanos = 10 * SECS;
 
@@ -117,7 +120,9 @@ impl Start {
     fn decode(bytes: &[u8]) -> Option<(Start, String)> {
         let mut fields = Reader::new(START_MAGIC, unframed(bytes)?).ok()?;
         let (generation, serial, at) = (fields.u64().ok()?, fields.u64().ok()?, fields.u64().ok()?);
-        Some((Start { generation, serial, at }, fields.text().ok()?))
+        // Nobody counts that far: a file that says so is none of ours.
+        let can_be = generation.max(serial).max(at) < 1 << 60 && at >= RING;
+        Some((Start { generation, serial, at }, fields.text().ok()?)).filter(|_| can_be)
     }
 }
 
@@ -167,6 +172,9 @@ impl Record {
         let mut fields = Reader::new(RECORD_MAGIC, unframed(bytes)?).ok()?;
         let (serial, done, len) = (fields.u64().ok()?, fields.u64().ok()?, fields.u64().ok()?);
         let (crc, name) = (fields.u32().ok()?, fields.text().ok()?);
+        if len > MOST_BYTES {
+            return None;
+        }
         let is_uploaded = Cell::new(false);
         Some((Record { serial, at, len, crc, name, is_uploaded }, done))
     }
@@ -182,6 +190,8 @@ struct State {
     records: VecDeque<Rc<Record>>,
     /// Those of them that the store does not have.
     waiting: BTreeMap<String, Rc<Record>>,
+    /// Those of these that no task has taken yet, in order.
+    to_send: VecDeque<Rc<Record>>,
     /// All records before this one are durable here.
     durable: u64,
     /// Those after it that are, too.
@@ -223,7 +233,8 @@ struct Shared {
     state: RefCell<State>,
     /// Notified when a record is durable or in the store, when the store is silent, and at the end.
     progress: Event,
-    uploads: Budget,
+    /// Tasks that bring records to the store.
+    uploaders: Cell<u32>,
     /// Held while the start is written.
     starting: RwLock,
     /// Another writer has taken over.
@@ -238,7 +249,7 @@ pub struct Journal(Rc<Shared>);
 
 impl Journal {
     /// Opens the journal of `store` on `device`, or makes one there if the device has zeros, and brings to the store what
-    /// had not reached it. The volume is opened after that. `patience` is how long the store may be silent meanwhile.
+    /// had not reached it. The volume is opened after that.
     ///
     /// # Errors
     /// If the device cannot be, another writer has the volume, or one of the two fails. The journal is as it was.
@@ -246,7 +257,6 @@ impl Journal {
         rt: &Rt,
         store: Rc<dyn ObjectStore>,
         device: Rc<dyn BlockDevice>,
-        patience: Nanos,
     ) -> Result<Journal, JournalError> {
         let device = LocalDevice::new(device).map_err(JournalError::Unfit)?;
         if device.size() < RING + 2 * UNIT {
@@ -254,7 +264,8 @@ impl Journal {
         }
         let volume = store.name();
         let store = Counted::of(store);
-        let requests = Requests { rt: rt.clone(), store, patience, planted: PlantedFault::None };
+        let (patience, planted) = (OPENING_PATIENCE, PlantedFault::None);
+        let requests = Requests { rt: rt.clone(), store, patience, planted };
         let start = read_start(&device, &volume).await?;
         let (records, serial) = read_records(&device, start).await?;
         send_all(&requests, &device, &records).await?;
@@ -267,6 +278,7 @@ impl Journal {
             serial,
             records: VecDeque::new(),
             waiting: BTreeMap::new(),
+            to_send: VecDeque::new(),
             durable: serial,
             durable_early: BTreeSet::new(),
             silent: None,
@@ -278,7 +290,7 @@ impl Journal {
             device,
             state: RefCell::new(state),
             progress: Event::new(),
-            uploads: Budget::new(UPLOADS),
+            uploaders: Cell::new(0),
             starting: RwLock::new(),
             is_fenced: Cell::new(false),
             is_closing: Cell::new(false),
@@ -526,18 +538,39 @@ impl Shared {
             }
         }
         self.progress.notify();
-        let shared = Rc::clone(self);
         let serial = record.serial;
-        self.rt.spawn("journal upload", async move { shared.upload(&record).await });
+        self.send_on(record);
         // A record behind one that is not there would not be found.
         let is_durable = || self.state.borrow().durable > serial;
         self.progress.wait_until(|| is_durable() || self.failed.borrow().is_some()).await;
         self.check()
     }
 
+    /// Has a record brought to the store. While that is silent, a few tasks wait for it and not one for each record.
+    fn send_on(self: &Rc<Self>, record: Rc<Record>) {
+        self.state.borrow_mut().to_send.push_back(record);
+        if self.uploaders.get() == UPLOADS {
+            return;
+        }
+        self.uploaders.set(self.uploaders.get() + 1);
+        let shared = Rc::clone(self);
+        self.rt.spawn("journal upload", async move {
+            while let Some(record) = shared.next_to_send() {
+                shared.upload(&record).await;
+                // Somebody may wait for its place.
+                drop(record);
+                shared.progress.notify();
+            }
+            shared.uploaders.set(shared.uploaders.get() - 1);
+        });
+    }
+
+    fn next_to_send(&self) -> Option<Rc<Record>> {
+        self.state.borrow_mut().to_send.pop_front()
+    }
+
     /// Brings a record to the store, as often as it takes.
     async fn upload(&self, record: &Record) {
-        let _turn = self.uploads.take(1).await;
         while self.check().is_ok() {
             let content = match self.device.read(record.at + UNIT, record.len).await {
                 Ok(content) if content.crc32c() == record.crc => content,
@@ -642,7 +675,9 @@ impl ObjectStore for Journal {
 
     fn put(&self, name: &str, blocks: Vec<Block>, when: Condition) -> Stored<Version> {
         let (shared, name) = (Rc::clone(&self.0), name.to_string());
-        let fits = UNIT + total(&blocks).next_multiple_of(UNIT) <= shared.device.size() - RING;
+        let len = total(&blocks);
+        let fits =
+            len <= MOST_BYTES && UNIT + len.next_multiple_of(UNIT) <= shared.device.size() - RING;
         if name.starts_with(PREFIX) && when == Condition::Absent && fits {
             return Box::pin(async move {
                 shared.append(&name, blocks).await?;
@@ -664,5 +699,34 @@ impl ObjectStore for Journal {
 
     fn list(&self, prefix: &str, after: Option<&str>) -> Stored<Vec<Listed>> {
         self.0.requests.store.list(prefix, after)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_no_journal_says_is_not_believed() {
+        let start = Start { generation: 3, serial: 7, at: RING };
+        let read = |start: Start| Start::decode(&start.encode("s3://b/v"));
+        assert_eq!(read(start), Some((start, "s3://b/v".into())));
+        for hostile in [
+            Start { at: u64::MAX - 100, ..start },
+            Start { at: 0, ..start },
+            Start { serial: u64::MAX, ..start },
+            Start { generation: u64::MAX, ..start },
+        ] {
+            assert_eq!(read(hostile), None, "{hostile:?}");
+        }
+        let record = |len| {
+            let name = "data/1-1".to_string();
+            let record =
+                Record { serial: 7, at: RING, len, crc: 0, name, is_uploaded: Cell::new(false) };
+            Record::decode(RING, &record.encode(5)).map(|(record, done)| (record.len, done))
+        };
+        assert_eq!(record(100), Some((100, 5)));
+        assert_eq!((record(u64::MAX), record(MOST_BYTES + 1)), (None, None));
+        assert_eq!(unframed(&[255; 8]), None);
     }
 }

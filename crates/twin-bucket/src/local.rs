@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use twin_disk::{Block, BlockDevice, Class, Io, IoError, Origin, all_parts, gather};
+use twin_disk::{Block, BlockDevice, Class, Io, IoError, Origin, all_parts, gather, total};
 
 /// The unit of places: no sector of a local device is larger.
 pub(crate) const UNIT: u64 = 4096;
@@ -60,9 +60,4 @@ impl LocalDevice {
         let parts = io.parts(self.0.info().max_io);
         all_parts(parts.into_iter().map(|part| self.0.submit(part)).collect()).await
     }
-}
-
-/// Bytes of blocks together.
-pub(crate) fn total(blocks: &[Block]) -> u64 {
-    blocks.iter().map(|block| block.len() as u64).sum()
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::future::ready;
 use std::ops::Bound;
 
-use twin_disk::{Block, cut};
+use twin_disk::{Block, cut, total};
 
 use crate::counts::Counts;
 use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
@@ -20,10 +20,6 @@ pub struct MemoryStore {
     /// Counts contents: no version comes twice.
     versions: Cell<u64>,
     requests: Cell<Counts>,
-}
-
-fn len(blocks: &[Block]) -> u64 {
-    blocks.iter().map(|block| block.len() as u64).sum()
 }
 
 fn version(number: u64) -> Version {
@@ -43,12 +39,12 @@ impl MemoryStore {
 
     /// Bytes of its objects.
     pub fn bytes(&self) -> u64 {
-        self.objects.borrow().values().map(|(blocks, _)| len(blocks)).sum()
+        self.objects.borrow().values().map(|(blocks, _)| total(blocks)).sum()
     }
 
     /// Bytes of an object; none if there is none.
     pub fn bytes_of(&self, name: &str) -> u64 {
-        self.objects.borrow().get(name).map_or(0, |(blocks, _)| len(blocks))
+        self.objects.borrow().get(name).map_or(0, |(blocks, _)| total(blocks))
     }
 
     fn count(&self, how: impl FnOnce(&mut Counts)) {
@@ -61,7 +57,7 @@ impl MemoryStore {
         self.count(|requests| requests.gets += 1);
         let objects = self.objects.borrow();
         let (blocks, number) = objects.get(name).ok_or(StoreError::Missing)?;
-        let all = len(blocks);
+        let all = total(blocks);
         let (at, want) = range.unwrap_or((0, all));
         let at = at.min(all);
         let want = want.min(all - at);
@@ -76,7 +72,7 @@ impl MemoryStore {
         blocks: Vec<Block>,
         when: &Condition,
     ) -> Result<Version, StoreError> {
-        let bytes = len(&blocks);
+        let bytes = total(&blocks);
         self.count(|requests| {
             requests.puts += 1;
             requests.in_bytes += bytes;
@@ -107,7 +103,7 @@ impl MemoryStore {
         let below = objects.range::<str, _>((from, Bound::Unbounded));
         let below = below.take_while(|(name, _)| name.starts_with(prefix));
         let listed =
-            below.map(|(name, (blocks, _))| Listed { name: name.clone(), bytes: len(blocks) });
+            below.map(|(name, (blocks, _))| Listed { name: name.clone(), bytes: total(blocks) });
         listed.take(PAGE).collect()
     }
 }

@@ -4,7 +4,7 @@
 //! name. It begins with a header, which says what the bytes behind it are; a pack without extents is a *seal*, with
 //! which a new writer ends the sequence of the one before it.
 
-use twin_disk::{Block, gather};
+use twin_disk::{Block, gather, total};
 
 use crate::Identity;
 use crate::fields::{Malformed, Reader, Writer};
@@ -172,7 +172,7 @@ fn checksum(blocks: &[Block]) -> u32 {
 
 /// The first bytes of blocks, at most `most`, as bytes.
 pub(crate) fn front(blocks: &[Block], most: u64) -> Vec<u8> {
-    let all: u64 = blocks.iter().map(|block| block.len() as u64).sum();
+    let all = total(blocks);
     gather(blocks, 0, all.min(most) as usize).to_bytes().to_vec()
 }
 

@@ -3,10 +3,9 @@
 
 use std::rc::Rc;
 
-use twin_disk::{Block, gather};
+use twin_disk::{Block, gather, total};
 use twin_rt::{MILLIS, Nanos, Rt, SECS};
 
-use crate::local::total;
 use crate::planted::PlantedFault;
 use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
 

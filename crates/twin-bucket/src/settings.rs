@@ -14,7 +14,7 @@ use crate::store::ObjectStore;
 pub type HasEnded = Rc<dyn Fn(&str) -> bool>;
 
 /// How long opening waits for a silent store.
-const OPENING_PATIENCE: Nanos = 20 * SECS;
+pub(crate) const OPENING_PATIENCE: Nanos = 20 * SECS;
 
 /// How a volume is opened.
 #[derive(Clone)]

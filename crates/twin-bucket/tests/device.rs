@@ -1,16 +1,19 @@
 //! The device over a store in memory: against an array, before a store that is silent or damaged, and within its memory.
 
+mod common;
+
 use std::cell::Cell;
 use std::rc::Rc;
 
 use twin_bucket::{
-    Bucket, Condition, Content, HasEnded, Identity, Listed, MemoryStore, ObjectStore, OpenError,
-    Settings, Shape, StoreError, Stored, Version, create, look, open,
+    Condition, Content, HasEnded, Identity, Listed, MemoryStore, ObjectStore, OpenError, Settings,
+    StoreError, Stored, Version, create, look, open,
 };
-use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
-use twin_rt::{ClockOnly, Rng, Rt, SECS};
+use twin_disk::{Block, BlockDevice, Buf, Io, gather};
+use twin_rt::{Rng, SECS};
 
-const SHAPE: Shape = Shape { size: 1 << 20, sector: 512, pack_bytes: 1 << 16 };
+use common::{SHAPE, all_ended, flush, read, run, write};
+
 const VOLUME: Identity = Identity([9; 16]);
 
 fn settings(writer: u8) -> Settings {
@@ -18,29 +21,6 @@ fn settings(writer: u8) -> Settings {
         packs_a_head: 3,
         ..Settings::new(Identity([writer; 16]), &format!("writer {writer}"))
     }
-}
-
-fn all_ended() -> HasEnded {
-    Rc::new(|_| true)
-}
-
-/// Runs a test in virtual time.
-fn run<T>(test: impl AsyncFnOnce(Rt) -> T) -> T {
-    let rt = Rt::new(ClockOnly::default(), 1);
-    rt.clone().block_on(test(rt)).unwrap()
-}
-
-fn write(at: u64, bytes: &[u8]) -> Io {
-    Io::write(at, vec![Block::Bytes(Buf::copy_of(bytes).freeze())], Class::Data, Origin::User)
-}
-
-async fn read(device: &Bucket, at: u64, len: u64) -> Vec<u8> {
-    let blocks = device.submit(Io::read(at, len, Class::Data, Origin::User)).await.unwrap();
-    gather(&blocks, 0, len as usize).to_bytes().to_vec()
-}
-
-async fn flush(device: &Bucket) -> Result<(), String> {
-    device.submit(Io::flush(Origin::User)).await.map(drop).map_err(|error| error.to_string())
 }
 
 /// A store that is silent for a while, or for ever.
@@ -79,7 +59,7 @@ impl ObjectStore for Silent {
 #[test]
 fn random_requests_and_writers_agree_with_an_array() {
     for seed in 0..30 {
-        run(async |rt| {
+        run(1, async |rt| {
             let mut rng = Rng::new(seed);
             let store = Rc::new(MemoryStore::new());
             let mut array = vec![0u8; SHAPE.size as usize];
@@ -127,7 +107,7 @@ fn random_requests_and_writers_agree_with_an_array() {
 
 #[test]
 fn a_flush_is_one_request_and_idleness_none() {
-    run(async |rt| {
+    run(1, async |rt| {
         let store = Rc::new(MemoryStore::new());
         let settings = Settings::new(Identity([1; 16]), "it");
         let device = create(&rt, store.clone(), VOLUME, SHAPE, &settings).await.unwrap();
@@ -151,7 +131,7 @@ fn a_flush_is_one_request_and_idleness_none() {
 
 #[test]
 fn a_store_that_is_silent_for_a_while_costs_time_and_for_ever_the_volume() {
-    run(async |rt| {
+    run(1, async |rt| {
         let store = Rc::new(Silent { store: MemoryStore::new(), is_silent: Cell::new(false) });
         let device = create(&rt, store.clone(), VOLUME, SHAPE, &settings(1)).await.unwrap();
         device.submit(write(0, &[1; 512])).await.unwrap();
@@ -179,7 +159,7 @@ fn a_store_that_is_silent_for_a_while_costs_time_and_for_ever_the_volume() {
 
 #[test]
 fn writes_wait_for_memory_and_end_with_the_device() {
-    run(async |rt| {
+    run(1, async |rt| {
         let store = Rc::new(Silent { store: MemoryStore::new(), is_silent: Cell::new(false) });
         let settings = Settings { memory: 1 << 17, ..settings(1) };
         let device = create(&rt, store.clone(), VOLUME, SHAPE, &settings).await.unwrap();
@@ -203,7 +183,7 @@ fn writes_wait_for_memory_and_end_with_the_device() {
 
 #[test]
 fn who_looks_changes_nothing_and_sees_what_was_flushed() {
-    run(async |rt| {
+    run(1, async |rt| {
         let store = Rc::new(MemoryStore::new());
         let device = create(&rt, store.clone(), VOLUME, SHAPE, &settings(1)).await.unwrap();
         device.submit(write(0, &[1; 512])).await.unwrap();
@@ -224,7 +204,7 @@ fn who_looks_changes_nothing_and_sees_what_was_flushed() {
 
 #[test]
 fn a_volume_in_use_is_refused_in_the_words_of_its_writer() {
-    run(async |rt| {
+    run(1, async |rt| {
         let store = Rc::new(MemoryStore::new());
         let device = create(&rt, store.clone(), VOLUME, SHAPE, &settings(1)).await.unwrap();
         let lives = || -> HasEnded { Rc::new(|_| false) };
@@ -239,7 +219,7 @@ fn a_volume_in_use_is_refused_in_the_words_of_its_writer() {
 
 #[test]
 fn objects_that_are_damaged_or_gone_are_named() {
-    run(async |rt| {
+    run(1, async |rt| {
         let store = Rc::new(MemoryStore::new());
         let nothing = look(&rt, store.clone(), &settings(1)).await.err();
         assert_eq!(nothing, Some(OpenError::NoVolume));

@@ -1,52 +1,28 @@
 //! A cache and a journal on a local device before a store: against the store alone, and through its silences, power failures
 //! and other writers.
 
+mod common;
+
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use twin_bucket::{
-    Bucket, Cached, Condition, Content, HasEnded, Identity, Journal, JournalError, Listed,
-    MemoryStore, ObjectStore, Settings, Shape, StoreError, Stored, Version, create, open,
+    Bucket, Cached, Condition, Content, Identity, Journal, JournalError, Listed, MemoryStore,
+    ObjectStore, Settings, StoreError, Stored, Version, create, open,
 };
 use twin_disk::{
-    Block, BlockDevice, Buf, Class, DeviceInfo, Io, IoError, IoErrorKind, IoKind, Origin, Pending,
-    gather, pending,
+    Block, BlockDevice, DeviceInfo, Io, IoError, IoErrorKind, IoKind, Origin, Pending, gather,
+    pending,
 };
-use twin_rt::{ClockOnly, MILLIS, Rng, Rt, SECS};
+use twin_rt::{MILLIS, Rng, Rt, SECS};
 
-const SHAPE: Shape = Shape { size: 1 << 20, sector: 512, pack_bytes: 1 << 16 };
+use common::{SHAPE, all_ended, block, flush, read, run, write};
+
 const SECTOR: usize = 512;
 
 fn settings(writer: u8) -> Settings {
     let settings = Settings::new(Identity([writer; 16]), &format!("writer {writer}"));
     Settings { packs_a_head: 3, patience: 60 * SECS, ..settings }
-}
-
-fn all_ended() -> HasEnded {
-    Rc::new(|_| true)
-}
-
-/// Runs a part of a test in virtual time. What is not awaited when it ends is cut off, as by a power failure.
-fn run<T>(seed: u64, test: impl AsyncFnOnce(Rt) -> T) -> T {
-    let rt = Rt::new(ClockOnly::default(), seed);
-    rt.clone().block_on(test(rt)).unwrap()
-}
-
-fn block(bytes: &[u8]) -> Vec<Block> {
-    vec![Block::Bytes(Buf::copy_of(bytes).freeze())]
-}
-
-fn write(at: u64, bytes: &[u8]) -> Io {
-    Io::write(at, block(bytes), Class::Data, Origin::User)
-}
-
-async fn read(device: &Bucket, at: u64, len: u64) -> Vec<u8> {
-    let blocks = device.submit(Io::read(at, len, Class::Data, Origin::User)).await.unwrap();
-    gather(&blocks, 0, len as usize).to_bytes().to_vec()
-}
-
-async fn flush(device: &Bucket) -> Result<(), String> {
-    device.submit(Io::flush(Origin::User)).await.map(drop).map_err(|error| error.to_string())
 }
 
 /// A local device in memory, with what a power failure would leave of it.
@@ -225,7 +201,7 @@ impl Machine {
     async fn journal(&self, rt: &Rt) -> Result<Rc<Journal>, JournalError> {
         let rng = RefCell::new(rt.rng("local"));
         let late = Late { rt: rt.clone(), device: self.disk.clone(), rng };
-        Journal::open(rt, self.store(rt), Rc::new(late), 20 * SECS).await.map(Rc::new)
+        Journal::open(rt, self.store(rt), Rc::new(late)).await.map(Rc::new)
     }
 
     async fn open(&self, rt: &Rt, writer: u8) -> (Rc<Journal>, Bucket) {
@@ -243,7 +219,7 @@ fn a_cache_answers_as_its_store_does_and_asks_it_less() {
         run(seed, async |rt| {
             let mut rng = Rng::new(seed);
             let cached =
-                Rc::new(Cached::new(machine.store(&rt), machine.disk.clone(), lru).unwrap());
+                Rc::new(Cached::open(machine.store(&rt), machine.disk.clone(), lru).await.unwrap());
             let device = open(&rt, cached.clone(), all_ended(), &settings(1)).await.unwrap();
             let mut array = vec![0u8; SHAPE.size as usize];
             for step in 0..300u32 {
@@ -276,7 +252,7 @@ fn what_was_just_written_or_read_is_read_without_the_store() {
     run(1, async |rt| {
         let content: Vec<u8> = (0..200_000 / 512 * 512).map(|i| (i / 512) as u8).collect();
         let store = machine.store(&rt);
-        let cached = Rc::new(Cached::new(store, machine.disk.clone(), lru).unwrap());
+        let cached = Rc::new(Cached::open(store, machine.disk.clone(), lru).await.unwrap());
         let device = open(&rt, cached.clone(), all_ended(), &settings(1)).await.unwrap();
         device.submit(write(0, &content)).await.unwrap();
         flush(&device).await.unwrap();
@@ -286,7 +262,7 @@ fn what_was_just_written_or_read_is_read_without_the_store() {
         device.close().await.unwrap();
 
         let other = Local::new(1 << 20);
-        let cold = Rc::new(Cached::new(machine.store(&rt), other, lru).unwrap());
+        let cold = Rc::new(Cached::open(machine.store(&rt), other, lru).await.unwrap());
         let device = open(&rt, cold, all_ended(), &settings(2)).await.unwrap();
         let gets = machine.objects.requests().gets;
         for _ in 0..3 {
@@ -397,7 +373,7 @@ fn a_device_that_is_not_its_journal_is_refused_and_stays_as_it_is() {
         let other = Local::of(content.clone());
         let refused = run(1, async |rt| {
             let store = machine.store(&rt);
-            Journal::open(&rt, store, other.clone(), SECS).await.err()
+            Journal::open(&rt, store, other.clone()).await.err()
         });
         assert!(*other.now.borrow() == content);
         refused.unwrap().to_string()
@@ -407,8 +383,23 @@ fn a_device_that_is_not_its_journal_is_refused_and_stays_as_it_is() {
     // That of another volume.
     let elsewhere: Rc<dyn ObjectStore> = Rc::new(MemoryStore::new());
     let local = Local::new(1 << 20);
-    run(1, async |rt| Journal::open(&rt, elsewhere, local.clone(), SECS).await.map(drop).unwrap());
+    run(1, async |rt| Journal::open(&rt, elsewhere, local.clone()).await.map(drop).unwrap());
     assert!(refused(local.now.borrow().clone()).contains("it is the journal of memory"));
+}
+
+#[test]
+fn a_cache_takes_what_is_empty_or_was_one_and_nothing_else() {
+    let machine = Machine::new(1 << 20, 0);
+    let lru = twin_cache::replacement::REGISTRY.get("lru").unwrap();
+    let opened = |disk: &Rc<Local>| {
+        run(1, async |rt| Cached::open(machine.store(&rt), disk.clone(), lru).await.map(drop))
+    };
+    assert_eq!((opened(&machine.disk), opened(&machine.disk)), (Ok(()), Ok(())));
+    let photographs = Local::of(vec![7; 1 << 20]);
+    let refused = opened(&photographs).unwrap_err();
+    assert!(refused.contains("neither empty nor a cache"), "{refused}");
+    assert!(photographs.now.borrow().iter().all(|byte| *byte == 7));
+    assert!(opened(&Local::new(1 << 16)).unwrap_err().contains("needs at least 69632 bytes"));
 }
 
 /// Epochs begin anew there, so a pack that is left would stand where one of the new volume belongs.

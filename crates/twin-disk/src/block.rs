@@ -161,6 +161,11 @@ fn crc32c_zeros(len: usize) -> u32 {
     crc
 }
 
+/// Bytes of a sequence of blocks.
+pub fn total(blocks: &[Block]) -> u64 {
+    blocks.iter().map(|block| block.len() as u64).sum()
+}
+
 /// The bytes `off..off + len` of a sequence of blocks, as blocks, cut where they were.
 pub fn cut(blocks: &[Block], mut off: u64, mut len: u64) -> Vec<Block> {
     let mut out = Vec::new();

@@ -16,7 +16,7 @@ use std::task::{Context, Poll};
 
 use twin_rt::{Nanos, Receiver, SECS, Sender, Time};
 
-use crate::Block;
+use crate::{Block, total};
 
 /// The kinds of device requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -88,7 +88,7 @@ impl Io {
 
     /// A write of `blocks` at byte `at`.
     pub fn write(at: u64, blocks: Vec<Block>, class: Class, origin: Origin) -> Io {
-        let len = blocks.iter().map(|b| b.len() as u64).sum();
+        let len = total(&blocks);
         Io { kind: IoKind::Write, at, len, blocks, class, origin, deadline: None }
     }
 

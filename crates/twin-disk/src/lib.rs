@@ -36,7 +36,7 @@ mod partition;
 pub mod queue;
 mod yielding;
 
-pub use block::{Block, Stamp, cut, gather};
+pub use block::{Block, Stamp, cut, gather, total};
 pub use buf::{Buf, BufPool, Bytes};
 pub use device::{
     BlockDevice, Class, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult, Origin,

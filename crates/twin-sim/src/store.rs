@@ -13,7 +13,7 @@ use std::rc::Rc;
 use twin_bucket::{
     Condition, Content, Counts, Listed, MemoryStore, ObjectStore, StoreError, Stored, Version,
 };
-use twin_disk::{Block, BlockDevice, Io, Origin};
+use twin_disk::{Block, BlockDevice, Io, Origin, total};
 use twin_rt::{Nanos, Rng, Rt, SECS, Time};
 
 use crate::SimDisk;
@@ -172,7 +172,7 @@ impl ObjectStore for SimStore {
     }
 
     fn put(&self, name: &str, blocks: Vec<Block>, when: Condition) -> Stored<Version> {
-        let mut left: u64 = blocks.iter().map(|block| block.len() as u64).sum();
+        let mut left = total(&blocks);
         let mut zeros = Vec::new();
         while left > 0 {
             let len = left.min(u32::MAX.into()) as u32;

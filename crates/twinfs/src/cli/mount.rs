@@ -64,8 +64,8 @@ pub(crate) struct Mount {
     /// What that one writes from then on is lost, and it is told so at its next sync.
     #[arg(help_heading = "Device", long, conflicts_with = "read_only")]
     pub(crate) take_over: bool,
-    /// Keep what is read from a bucket, and what was just written to it, in this file or on this block device, all of which is
-    /// overwritten. It is empty after each mount, and may be lost at any time.
+    /// Keep what is read from a bucket, and what was just written to it, in this file or on this block device, which has
+    /// zeros or was a cache before. A mount begins with it empty, and it may be lost at any time.
     #[arg(help_heading = "Device", long, value_name = "FILE")]
     pub(crate) local_cache: Option<PathBuf>,
     /// The size of the local cache, if its file does not exist yet.

@@ -4,7 +4,6 @@
 //! has written everything; the server's folder has what is stored; the simulation is of the recording alone, at its times.
 //! Requests of each class and bytes in each direction may differ by [`MOST`]; where there are few of a class, by [`FEW`].
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
@@ -12,8 +11,9 @@ use serde_json::Value;
 use super::super::bench::Bench;
 use super::super::volume::Volume;
 use super::super::{Outcome, Scenario, Stop, tools};
+use super::served;
 use crate::clock::pause_ms;
-use crate::object_server::{SERVER, Server};
+use crate::object_server::Server;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "bill",
@@ -61,12 +61,8 @@ const LOADS: [Load; 4] = [
 ];
 
 fn run(bench: &Bench) -> Outcome {
-    if bench.bucket.is_none() {
-        return Err(Stop::Skipped("no bucket: `cargo xtask nightly bucket` has one".into()));
-    }
+    let server = served::server(bench)?;
     tools::need(bench, &[("sqlite3", "sqlite3"), ("git", "git"), ("cc", "gcc")])?;
-    let program = std::env::var_os(SERVER).ok_or_else(|| format!("{SERVER} is not set"))?;
-    let server = Server::start(&PathBuf::from(program), &bench.dir.join("server"))?;
     println!("{:<10} {:<13} {:>12} {:>12} {:>8}", "load", "", "mount", "simulation", "");
     let mut off = Vec::new();
     let mut worst: f64 = 0.0;

@@ -1,6 +1,5 @@
 //! A volume in a bucket whose server and whose daemon are killed, that two want to write, and that nobody uses.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
@@ -8,9 +7,10 @@ use super::super::bench::Bench;
 use super::super::rng::Rng;
 use super::super::volume::Volume;
 use super::super::writer::Writer;
-use super::super::{Outcome, Scenario, Stop};
+use super::super::{Outcome, Scenario};
+use super::served;
 use crate::clock::pause_ms;
-use crate::object_server::{SERVER, Server};
+use crate::object_server::Server;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "bucket",
@@ -23,11 +23,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 const IDLE_MS: (u64, u64) = (60_000, 15_000);
 
 fn run(bench: &Bench) -> Outcome {
-    if bench.bucket.is_none() {
-        return Err(Stop::Skipped("no bucket: `cargo xtask nightly bucket` has one".into()));
-    }
-    let program = std::env::var_os(SERVER).ok_or_else(|| format!("{SERVER} is not set"))?;
-    let mut server = Server::start(&PathBuf::from(program), &bench.dir.join("server"))?;
+    let mut server = served::server(bench)?;
     let mut rng = Rng::new(bench.seed);
     let mut volume = Volume::make_in(bench, &server.volume("first"), server.environment(), "4G")?;
     volume.mount()?;

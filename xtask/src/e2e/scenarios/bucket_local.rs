@@ -1,15 +1,13 @@
 //! A volume in a bucket with a journal and a cache on this machine: its server is away while a client syncs, and its daemon is
 //! killed before the server is back.
 
-use std::path::PathBuf;
-
 use super::super::bench::Bench;
 use super::super::rng::Rng;
 use super::super::volume::Volume;
 use super::super::writer::Writer;
-use super::super::{Outcome, Scenario, Stop};
+use super::super::{Outcome, Scenario};
+use super::served;
 use crate::clock::{Stopwatch, pause_ms};
-use crate::object_server::{SERVER, Server};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "bucket-local",
@@ -22,11 +20,7 @@ pub(super) const SCENARIO: Scenario = Scenario {
 const AWAY_MS: u64 = 3000;
 
 fn run(bench: &Bench) -> Outcome {
-    if bench.bucket.is_none() {
-        return Err(Stop::Skipped("no bucket: `cargo xtask nightly bucket` has one".into()));
-    }
-    let program = std::env::var_os(SERVER).ok_or_else(|| format!("{SERVER} is not set"))?;
-    let mut server = Server::start(&PathBuf::from(program), &bench.dir.join("server"))?;
+    let mut server = served::server(bench)?;
     let mut rng = Rng::new(bench.seed);
     let mut volume = Volume::make_in(bench, &server.volume("local"), server.environment(), "4G")?;
     let (journal, cache) = (bench.dir.join("journal"), bench.dir.join("cache"));

@@ -37,6 +37,7 @@ mod places;
 mod replacement;
 mod rewrite;
 mod scrub;
+mod served;
 mod shell;
 mod signatures;
 mod snapshots;
