@@ -12,6 +12,11 @@ use crate::search::{Class, Findings, Line, Mark};
 pub const SCHEMA: &str = "twinfs-crashlab-1";
 /// The most lines of a history that are shown.
 const MOST_LINES: usize = 40;
+
+/// Said where a state fails before the first acknowledgement.
+const NOTHING_PROMISED: &str = "Where nothing was acknowledged, nothing that was promised is lost: the check asks for \
+    more, as that a file opens while it is being made. If that is not meant, let --setup make the file, or let the check \
+    pass where $CRASHLAB_ACKED is empty.";
 /// The most missing things that are named.
 const MOST_MISSING: usize = 8;
 
@@ -242,10 +247,19 @@ impl Facts<'_> {
                  of {tried} states after a second power failure there, {failed} fail."
             );
         }
-        for note in self.notes {
+        for note in self.all_notes() {
             text += &format!("\n{note}");
         }
         text
+    }
+
+    /// The notes, and what a reader of the classes should know of them.
+    fn all_notes(&self) -> Vec<&str> {
+        let mut notes: Vec<&str> = self.notes.iter().map(String::as_str).collect();
+        if self.classes.iter().any(|class| class.acked.is_empty()) {
+            notes.push(NOTHING_PROMISED);
+        }
+        notes
     }
 
     fn json(&self) -> Value {
@@ -298,7 +312,7 @@ impl Facts<'_> {
             })),
             "coverage": coverage.collect::<Vec<_>>(),
             "classes": classes.collect::<Vec<_>>(),
-            "notes": self.notes,
+            "notes": self.all_notes(),
             "seconds": (self.seconds * 1000.0).round() / 1000.0,
         })
     }

@@ -359,10 +359,14 @@ impl Search {
         self.findings.tried
     }
 
-    /// At most `most` of the states that passed, from all over the search.
+    /// At most `most` of the states that passed, from all over the search, and in an order whose every beginning is
+    /// from all over it too: whoever runs out of time has not seen the prefixes alone.
     pub fn passed(&self, most: usize) -> Vec<State> {
         let step = self.passed.len().div_ceil(most.max(1)).max(1);
-        self.passed.iter().step_by(step).cloned().collect()
+        let mut chosen: Vec<(usize, &State)> =
+            self.passed.iter().step_by(step).enumerate().collect();
+        chosen.sort_unstable_by_key(|(number, _)| number.reverse_bits());
+        chosen.into_iter().map(|(_, state)| state.clone()).collect()
     }
 
     /// Says that the search ends before its time.

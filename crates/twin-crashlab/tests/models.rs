@@ -247,3 +247,25 @@ fn states_at_the_end_leave_out_what_only_an_earlier_failure_leaves() {
     let pair = |a: &str, b: &str| (a.to_string(), b.to_string());
     assert_eq!(seen, BTreeSet::from([pair("", ""), pair("", "none")]));
 }
+
+/// Whoever looks at the recoveries of states and runs out of time has seen some from all over the search.
+#[test]
+fn a_beginning_of_the_states_that_passed_is_from_all_over_the_search() {
+    let lines = ["create a", "write a 0 x", "create b", "write b 0 x", "create c", "write c 0 x"];
+    let mut search = Search::new(
+        Space::of(history(&lines), model("posix").unwrap()),
+        Budget { states: 1000, seed: 1 },
+    );
+    let mut tried = Vec::new();
+    while let Some(trial) = search.next_trial() {
+        tried.push(trial.state.to_string());
+        search.judge(trial, Outcome::Passed);
+    }
+    let chosen = search.passed(16);
+    assert!((9..=16).contains(&chosen.len()), "{} of {}", chosen.len(), tried.len());
+    let place = |state: &State| tried.iter().position(|name| *name == state.to_string()).unwrap();
+    let mut first: Vec<usize> =
+        chosen.iter().take(4).map(|state| place(state) * 4 / tried.len()).collect();
+    first.sort_unstable();
+    assert_eq!(first, [0, 1, 2, 3]);
+}

@@ -112,6 +112,29 @@ fn without_acknowledgements_syncs_and_the_exit_count() {
     assert_eq!(found["classes"][0]["acknowledged"], serde_json::json!(["exit 0"]));
 }
 
+/// Such a failure is one of the check's own demand, and the report says so.
+#[test]
+fn a_state_that_fails_before_anything_was_acknowledged_has_a_note() {
+    if !can_mount() {
+        return;
+    }
+    let command = format!(
+        "echo word > f && sync f && {} ack f && echo word > g",
+        env!("CARGO_BIN_EXE_twinfs")
+    );
+    let noted = |check: &str| {
+        let (status, found) = lab(&["--check", check, "--", "sh", "-c", &command]);
+        let notes = found["notes"].as_array().unwrap();
+        (
+            status,
+            notes.iter().any(|note| note.as_str().unwrap().contains("nothing was acknowledged")),
+        )
+    };
+    assert_eq!(noted("test -s f"), (Some(1), true));
+    assert_eq!(noted("test ! -s \"$CRASHLAB_ACKED\" || test -s f"), (Some(0), false));
+    assert_eq!(noted("test ! -s \"$CRASHLAB_ACKED\" || test -s g"), (Some(1), false));
+}
+
 #[test]
 fn a_wrong_command_or_check_is_not_measured_and_says_why() {
     if !can_mount() {
