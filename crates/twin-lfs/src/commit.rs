@@ -186,6 +186,24 @@ impl Lfs {
     /// segments without live data become clean. `closing` says that no write will follow.
     pub(crate) async fn checkpoint(&self, core: &Rc<Core>, closing: bool) -> Result<()> {
         let _alone = self.checkpointing.write().await;
+        self.checkpoint_alone(core, closing).await
+    }
+
+    /// The same if one is needed. Write-back makes checkpoints, but programs that sync whatever they write leave it
+    /// nothing to do: the sync that goes beyond the bound makes one, so that what a start rolls forward stays bounded.
+    pub(crate) async fn checkpoint_if_needed(&self, core: &Rc<Core>) -> Result<()> {
+        if !self.checkpoint_needed(core) {
+            return Ok(());
+        }
+        let _alone = self.checkpointing.write().await;
+        // Another one may have made it meanwhile.
+        match self.checkpoint_needed(core) {
+            true => self.checkpoint_alone(core, false).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn checkpoint_alone(&self, core: &Rc<Core>, closing: bool) -> Result<()> {
         core.check_writable()?;
         let log_write = self.build_whole(core, true)?;
         let whole = self.describe_whole(core, log_write, closing);

@@ -169,7 +169,8 @@ impl Lfs {
         if !inode.is_dirty() && written <= self.progress.durable() {
             return Ok(());
         }
-        self.commit(core).await
+        self.commit(core).await?;
+        self.checkpoint_if_needed(core).await
     }
 
     fn written(&self) -> Written {

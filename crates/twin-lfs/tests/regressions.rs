@@ -4,7 +4,7 @@ mod common;
 
 use common::{World, both_profiles};
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin};
-use twin_fs::{Data, FsError, Op, ROOT_INO, RenameMode, Reply, Settings};
+use twin_fs::{Data, FsError, Layout, Op, ROOT_INO, RenameMode, Reply, Settings};
 use twin_lfs::{LfsSettings, MkfsOptions, SegmentState};
 use twin_rt::Rng;
 
@@ -246,5 +246,31 @@ fn what_is_forgotten_is_not_read_for_it() {
         w.assert_clean();
         let mut w = w.reopen();
         assert_eq!(w.lookup("kept"), kept);
+    });
+}
+
+/// Checkpoints came with what was written back. A database that syncs whatever it writes leaves nothing to write back, so
+/// none came, and the log that the next start had to roll forward grew as long as it worked.
+#[test]
+fn checkpoints_come_although_everything_is_synced_at_once() {
+    both_profiles(|options| {
+        let lfs = LfsSettings { checkpoint_segments: 4, ..LfsSettings::default() };
+        let mut w = World::with(&options, 64 << 20, Settings::default(), lfs);
+        let checkpoints =
+            |w: &World| w.volume.layout.views().log.unwrap().status(w.volume.core()).checkpoints;
+        let ino = w.create("rows");
+        w.write(ino, 0, &[1; 256 << 10]);
+        w.op(Op::Sync);
+        w.op(Op::Fsync { ino, data_only: false });
+        let (before, mut written) = (checkpoints(&w), 0);
+        let segment = u64::from(w.volume.layout.superblock().segment_size);
+        while written < 20 * segment {
+            w.write(ino, 0, &[written as u8; 256 << 10]);
+            w.op(Op::Fsync { ino, data_only: true });
+            written += 256 << 10;
+        }
+        let made = checkpoints(&w) - before;
+        assert!(made >= 4, "{made} checkpoints for 20 segments, where each 4 have one");
+        w.assert_clean();
     });
 }
