@@ -314,10 +314,7 @@ fn begins(path: &Path, looks_like: fn(&[u8]) -> bool) -> bool {
 
 /// What a text of ours is.
 fn of_text(path: &Path) -> Option<Found> {
-    if std::fs::metadata(path).ok()?.len() > LONGEST_TEXT {
-        return None;
-    }
-    let text = std::fs::read_to_string(path).ok()?;
+    let text = String::from_utf8(twin_host::bytes_of_file(path, LONGEST_TEXT).ok()?).ok()?;
     if serde_json::from_str::<twin_lab::Status>(&text).is_ok() {
         return Some(Found::Status);
     }

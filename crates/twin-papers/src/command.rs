@@ -324,9 +324,8 @@ fn choice(name: &str) -> Result<&'static Choice, Failure> {
 
 /// A kept answer of this command.
 fn answer_in(path: &Path) -> Result<Value, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string());
-    let value: Result<Value, _> =
-        text.and_then(|text| serde_json::from_str(&text).map_err(|error| error.to_string()));
+    let text = twin_host::text_of_file(path)?;
+    let value = serde_json::from_str::<Value>(&text).map_err(|error| error.to_string());
     match value {
         Ok(answer) if answer["command"] == "reproduce" => Ok(answer),
         Ok(_) => Err("it is not what twinfs reproduce --format json prints".into()),
@@ -337,9 +336,8 @@ fn answer_in(path: &Path) -> Result<Value, String> {
 
 /// Rows of `twinfs bench --format json`.
 fn measured(path: &Path) -> Result<serde_json::Value, String> {
-    let text = std::fs::read_to_string(path).map_err(|e| e.to_string());
-    let value: Result<serde_json::Value, _> =
-        text.and_then(|t| serde_json::from_str(&t).map_err(|e| e.to_string()));
+    let text = twin_host::text_of_file(path)?;
+    let value = serde_json::from_str::<Value>(&text).map_err(|error| error.to_string());
     match value {
         // Before answers had verdicts, they were arrays with all targets in a row.
         Ok(rows) if rows.is_array() => Ok(rows),

@@ -5,13 +5,17 @@
 use std::ffi::{CStr, CString, c_void};
 use std::io::Write as _;
 use std::os::fd::AsRawFd as _;
+use std::path::Path;
 
 use rustix::fs::{MemfdFlags, memfd_create};
 use sha2::{Digest as _, Sha256};
 use twin_policy::twinfs::{ABI, Module, SYMBOL, TWINFS, Text, answer};
 
 use super::fault::broke;
+use crate::whole_files::bytes_of_file;
 
+/// The largest library, in bytes.
+const MOST_BYTES: u64 = 1 << 30;
 /// The longest text that a module may say of itself.
 const TEXT: usize = 1000;
 /// More than there will ever be versions of the interface.
@@ -103,7 +107,7 @@ impl Library {
     /// # Errors
     /// If there is no file, it is no shared library, it has no policy, or one for another version of twinfs.
     pub(super) fn open(path: &str) -> Result<(&'static Library, String), String> {
-        let bytes = std::fs::read(path).map_err(|error| format!("{path}: {error}"))?;
+        let bytes = bytes_of_file(Path::new(path), MOST_BYTES)?;
         let module = opened(path, &bytes)?;
         check_version(path, module)?;
         // SAFETY: a module of this version is a whole `Module`, and the library stays open.

@@ -26,7 +26,7 @@ use twin_crashlab::{Budget, Class, Findings, History, Outcome, Search, Space, St
 use twin_fs::LayoutKind;
 use twin_host::apart::{mount_memory, own_mounts};
 use twin_host::fuse::Deputy;
-use twin_host::{Interrupts, NewFile, ScratchDir, own_program, real_clock};
+use twin_host::{Interrupts, NewFile, ScratchDir, bytes_of_file, own_program, real_clock};
 use twin_report::Report;
 
 use place::Place;
@@ -38,6 +38,8 @@ pub use session::{SessionRequest, session};
 
 /// The most checks that are made to shrink what failed.
 const SHRINKING: u64 = 300;
+/// The longest history that is read again, in bytes. It has all that the program wrote.
+const LONGEST_HISTORY: u64 = 8 << 30;
 
 /// A program, its check, and how far the lab goes.
 pub struct LabRequest {
@@ -251,7 +253,7 @@ struct Histories {
 
 fn read_kept(path: &Path) -> Result<(History, PathBuf), String> {
     let in_file = |why: &dyn std::fmt::Display| format!("{}: {why}", path.display());
-    let bytes = std::fs::read(path).map_err(|e| in_file(&e))?;
+    let bytes = bytes_of_file(path, LONGEST_HISTORY)?;
     let (history, volume) = keep::read(&bytes).map_err(|e| in_file(&e))?;
     Ok((history, volume.into()))
 }

@@ -84,7 +84,7 @@ fn text_of(task: &str) -> Result<(String, String), Failure> {
         let error = twin_settings::SettingsError::unknown("task", task, known);
         return Err(usage(format!("{error}, or the path of a file")));
     }
-    let text = std::fs::read_to_string(path).map_err(|error| format!("{task}: {error}"))?;
+    let text = twin_host::text_of_file(path)?;
     Ok((path.file_stem().unwrap_or_default().to_string_lossy().into_owned(), text))
 }
 

@@ -92,7 +92,7 @@ fn beside(file: &Path) -> PathBuf {
 /// The plan of the file, with its workloads looked through.
 fn plan(args: &RunExperiment) -> Result<Plan, Failure> {
     let path = &args.file;
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let text = twin_host::text_of_file(path)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let in_file = |error| usage(format!("{}: {error}", path.display()));
     let experiment = Experiment::parse(&name, &text).map_err(in_file)?;

@@ -92,12 +92,8 @@ fn shown(args: &Lab, chapter: u32) -> Outcome {
 
 /// The text of a file that is not too large.
 fn text_of(file: &Path) -> Result<String, String> {
-    let place = file.display();
-    let about = fs::metadata(file).map_err(|why| format!("{place}: {why}"))?;
-    if about.len() > MOST_BYTES {
-        return Err(format!("{place}: too large for a file of answers or lines"));
-    }
-    fs::read_to_string(file).map_err(|why| format!("{place}: {why}"))
+    let bytes = twin_host::bytes_of_file(file, MOST_BYTES)?;
+    String::from_utf8(bytes).map_err(|_| format!("{}: this is no text (not UTF-8)", file.display()))
 }
 
 /// Repeats what was done on a page: the settings of a volume in the first line, then lines of its shell.

@@ -66,7 +66,7 @@ fn read(file: &Path) -> Result<ServerFile, Failure> {
         let unknown = preset(name).err().map(|error| error.to_string()).unwrap_or_default();
         return Err(usage(format!("{unknown}; and there is no such file")));
     }
-    let text = std::fs::read_to_string(file).map_err(|e| format!("{}: {e}", file.display()))?;
+    let text = twin_host::text_of_file(file)?;
     ServerFile::parse(&text).map_err(|error| format!("{}: {error}", file.display()).into())
 }
 

@@ -127,7 +127,7 @@ pub(super) fn generated(text: &str, seed: u64) -> Result<Workload, Failure> {
 
 /// The workload that a file describes.
 fn by_hand(path: &Path, seed: u64) -> Result<Workload, Failure> {
-    let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+    let text = twin_host::text_of_file(path)?;
     let name = path.file_stem().unwrap_or_default().to_string_lossy();
     let plan = plan(&name, &text).map_err(|error| format!("{}: {error}", path.display()))?;
     Ok(Workload::ByHand(Arc::new(plan), seed))

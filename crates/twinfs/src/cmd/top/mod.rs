@@ -96,7 +96,7 @@ fn watch(args: &Top, path: &std::path::Path) -> Outcome {
     let read = || -> Result<Status, String> {
         let in_file = |e: &dyn std::fmt::Display| format!("{}: {e}", path.display());
         must_be(path, Wanted::Status)?;
-        let text = std::fs::read_to_string(path).map_err(|e| in_file(&e))?;
+        let text = twin_host::text_of_file(path)?;
         serde_json::from_str(&text).map_err(|e| in_file(&e))
     };
     let (mut before, mut shown, mut changed_s) = (read()?, 0, 0.0);
