@@ -4,13 +4,18 @@ use std::path::Path;
 use std::rc::Rc;
 
 use twin_bucket::{
-    Bucket, Cached, Identity, Journal, ObjectStore, Settings, Shape, create, look, open,
+    Bucket, Cached, Follower, Identity, Journal, ObjectStore, Settings, Shape, create, look, open,
 };
+use twin_disk::{BlockDevice, MemDisk};
 use twin_host::{Host, random_bytes};
+use twin_lab::follow::Begun;
 use twin_mount::media::{How, Media, Medium};
 
 use crate::owner;
 use crate::store;
+
+/// The unit of a cache in memory.
+const SECTOR: u64 = 512;
 
 /// `s3://BUCKET/NAME`.
 pub(crate) struct S3;
@@ -19,7 +24,7 @@ fn settings(journal: Option<&Path>) -> Result<Settings, String> {
     Ok(Settings::new(Identity(random_bytes()?), &owner::words(journal)))
 }
 
-fn medium(bucket: Bucket, journal: Option<Rc<Journal>>) -> Medium {
+fn medium(bucket: Bucket, journal: Option<Rc<Journal>>, follow: Option<Begun>) -> Medium {
     let closing = bucket.clone();
     let close = move || -> twin_rt::BoxFuture<'static, Result<(), String>> {
         let (bucket, journal) = (closing.clone(), journal.clone());
@@ -36,7 +41,7 @@ fn medium(bucket: Bucket, journal: Option<Rc<Journal>>) -> Medium {
     };
     let counted = bucket.clone();
     let counts = move || (counted.counts(), counted.stored_bytes());
-    Medium { device: Rc::new(bucket), close: Rc::new(close), counts: Rc::new(counts) }
+    Medium { device: Rc::new(bucket), close: Rc::new(close), counts: Rc::new(counts), follow }
 }
 
 impl Media for S3 {
@@ -49,7 +54,7 @@ impl Media for S3 {
         let (settings, volume) = (settings(None)?, Identity(random_bytes()?));
         let made = host.rt().block_on(create(host.rt(), store, volume, Shape::of(size), &settings));
         let made = made.map_err(|e| e.to_string())?.map_err(|e| format!("{name}: {e}"))?;
-        Ok(medium(made, None))
+        Ok(medium(made, None, None))
     }
 
     fn open(&self, host: &Host, name: &str, how: How) -> Result<Medium, String> {
@@ -65,14 +70,29 @@ impl Media for S3 {
             journal = Some(Rc::clone(&opened));
             store = opened;
         }
-        if let Some(file) = &how.cache {
+        let cache: Option<Rc<dyn BlockDevice>> = match &how.cache {
+            Some(file) => Some(file.open(host)?),
+            None if how.follow.is_some() => {
+                Some(Rc::new(MemDisk::new(how.memory.max(1 << 20) / SECTOR * SECTOR)))
+            }
+            None => None,
+        };
+        if let Some(device) = cache {
             let policy = twin_cache::replacement::REGISTRY.default_entry();
-            let opening = Cached::open(store, file.open(host)?, policy);
+            let opening = Cached::open(store, device, policy);
             let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
             store = Rc::new(opened.map_err(named)?);
         }
         let path = how.journal.map(|file| file.path);
         let settings = settings(path.as_deref())?;
+        if let Some(every) = how.follow {
+            let as_of = rt.now();
+            let beginning = Follower::begin(&rt, store, &settings);
+            let begun = host.rt().block_on(beginning).map_err(|e| e.to_string())?;
+            let (follower, first) = begun.map_err(|e| named(e.to_string()))?;
+            let begun = Begun { follower, first: first.clone(), every, as_of };
+            return Ok(medium(first, None, Some(begun)));
+        }
         let opening = async {
             match how.read_only {
                 true => look(&rt, store, &settings).await,
@@ -85,6 +105,6 @@ impl Media for S3 {
             }
         };
         let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
-        Ok(medium(opened.map_err(|e| named(e.to_string()))?, journal))
+        Ok(medium(opened.map_err(|e| named(e.to_string()))?, journal, None))
     }
 }

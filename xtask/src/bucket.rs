@@ -15,8 +15,18 @@ use crate::totals::Totals;
 /// The module that is built where no server is in PATH.
 const MODULE: &str = "github.com/versity/versitygw/cmd/versitygw@latest";
 /// The scenarios that are run on volumes in a bucket.
-const SCENARIOS: [&str; 9] =
-    ["bucket", "bucket-local", "bill", "kill9", "fsx", "pjdfstest", "git", "sqlite", "snapshots"];
+const SCENARIOS: [&str; 10] = [
+    "bucket",
+    "bucket-local",
+    "bucket-follow",
+    "bill",
+    "kill9",
+    "fsx",
+    "pjdfstest",
+    "git",
+    "sqlite",
+    "snapshots",
+];
 
 /// Where the program is built.
 const TARGET: &str = "target/bucket";

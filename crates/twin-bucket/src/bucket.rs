@@ -45,6 +45,11 @@ impl Bucket {
         self.0.failed.borrow().clone()
     }
 
+    /// Whether a read has met a pack that is gone: of a volume that is only looked at, its writer has deleted it since.
+    pub fn has_lost(&self) -> bool {
+        self.0.has_lost.get()
+    }
+
     /// Flushes, and ends the writer: the next one needs no permission, and reads the map alone. Nothing can be
     /// written afterwards.
     ///

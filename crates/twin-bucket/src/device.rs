@@ -62,6 +62,8 @@ pub(crate) struct Inner {
     pub(crate) head: RefCell<(Head, Version)>,
     pub(crate) heads: RwLock,
     pub(crate) is_read_only: bool,
+    /// Whether a read has met a pack that is gone.
+    pub(crate) has_lost: Cell<bool>,
 }
 
 impl Inner {
@@ -100,6 +102,7 @@ impl Inner {
             head: RefCell::new((head, version)),
             heads: RwLock::new(),
             is_read_only,
+            has_lost: Cell::new(false),
         }
     }
 
@@ -268,6 +271,7 @@ impl Inner {
             // What was overwritten while this waited may be deleted by now, and then it is elsewhere.
             if looks == LOOKS || self.look_up(at, len) == found {
                 self.check()?;
+                self.has_lost.set(true);
                 return Err(format!(
                     "{name} is missing: another writer or somebody else has deleted it"
                 ));

@@ -23,7 +23,7 @@ struct Piece {
 }
 
 /// A pack in memory.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Pack {
     pub(crate) id: PackId,
     pub(crate) header_len: u32,
@@ -42,7 +42,7 @@ pub(crate) struct Found {
 }
 
 /// The whole device.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Extents {
     pieces: BTreeMap<u64, Piece>,
     packs: BTreeMap<Slot, Pack>,

@@ -8,7 +8,8 @@
 //! Over it a log-structured layout is at home: what it frees is discarded, and its cleaner is the only one.
 //!
 //! Main types: [`ObjectStore`] (the seam to a bucket), [`Bucket`] (the device), [`Cached`] and [`Journal`] (a store with a
-//! device of this machine before it, which keeps what is read, or what is written until the store has it). Start at
+//! device of this machine before it, which keeps what is read, or what is written until the store has it), [`Follower`] (sees
+//! what another machine writes, as it comes). Start at
 //! [`create`] and [`open`]; [`MemoryStore`] is the simplest store.
 //!
 //! ```
@@ -47,6 +48,7 @@ mod counts;
 mod device;
 mod extents;
 mod fields;
+mod follow;
 mod head;
 mod journal;
 mod local;
@@ -62,6 +64,7 @@ mod store;
 pub use bucket::Bucket;
 pub use cache::{CHUNK, CacheCounts, Cached};
 pub use counts::Counts;
+pub use follow::{Follower, Seen};
 pub use journal::{Journal, JournalError, JournalStatus};
 pub use memory::MemoryStore;
 pub use objects::OpenError;

@@ -1,4 +1,4 @@
-//! Creating a volume, opening it as its one writer, and looking at it.
+//! Creating a volume, opening it as its one writer, looking at it, and reading it for that.
 //!
 //! Contract: whoever opens a volume replays the packs after the map in the order of their sequence, up to the first
 //! that is missing; puts a seal in its place, so that the writer before, should it still live, can never complete its
@@ -83,7 +83,7 @@ pub async fn open(
         if !before.is_closed && !has_ended(&before.owner) {
             return Err(OpenError::InUse(before.owner));
         }
-        let extents = match replayed(&requests, &before, Some(settings.writer)).await {
+        let extents = match replayed(&requests, &before, settings.writer).await {
             // The head that was read may have been replaced, and what only it needed been deleted.
             Err(OpenError::Lost { .. }) if read_head(&requests).await?.1 != version => continue,
             other => other?,
@@ -142,59 +142,77 @@ pub async fn look(
     settings: &Settings,
 ) -> Result<Bucket, OpenError> {
     let requests = settings.requests(rt, store);
+    let Known { head, version, extents, .. } = read_all(&requests).await?;
+    Ok(Bucket::new(requests, settings, (head, version), extents, true))
+}
+
+/// What is known of a volume that somebody else may write.
+pub(crate) struct Known {
+    /// The head that was read, and whether it is still the same.
+    pub(crate) head: Head,
+    pub(crate) version: Version,
+    /// The device.
+    pub(crate) extents: Extents,
+    /// How far its sequence was read.
+    pub(crate) end: End,
+}
+
+/// How far the packs of an epoch were read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct End {
+    /// The first that was not.
+    pub(crate) next: PackId,
+    /// Whether none follows: the writer has closed the volume, or was replaced.
+    pub(crate) is_final: bool,
+}
+
+impl End {
+    /// Before the packs after a head's map.
+    fn of(head: &Head) -> End {
+        End { next: PackId { epoch: head.epoch, seq: head.base }, is_final: head.is_closed }
+    }
+}
+
+/// Reads a volume beside its writer.
+pub(crate) async fn read_all(requests: &Requests) -> Result<Known, OpenError> {
     for _ in 0..ATTEMPTS {
-        let (head, version) = read_head(&requests).await?;
-        let extents = replayed(&requests, &head, None).await;
+        let (head, version) = read_head(requests).await?;
+        let read = read_by(requests, &head).await;
         // Packs that the writer deletes meanwhile would look like the end.
-        if read_head(&requests).await?.1 != version {
+        if read_head(requests).await?.1 != version {
             continue;
         }
-        return Ok(Bucket::new(requests, settings, (head, version), extents?, true));
+        let (extents, end) = read?;
+        return Ok(Known { head, version, extents, end });
     }
     Err(OpenError::Contended)
 }
 
-/// The device as its head and the packs after the map describe it. With a writer the sequence is sealed.
+/// The device as a head and the packs after its map describe it.
+async fn read_by(requests: &Requests, head: &Head) -> Result<(Extents, End), OpenError> {
+    let mut extents = read_map(requests, head).await?;
+    let mut end = End::of(head);
+    read_on(requests, head, &mut extents, &mut end, AT_ONCE).await?;
+    Ok((extents, end))
+}
+
+/// The device as a head and the packs after its map describe it, which are sealed.
 async fn replayed(
     requests: &Requests,
     head: &Head,
-    seal_by: Option<Identity>,
+    writer: Identity,
 ) -> Result<Extents, OpenError> {
-    let map = match requests.get(&head.map, None).await {
-        Ok(content) => bytes_of(&content),
-        Err(StoreError::Missing) => return Err(OpenError::Lost { name: head.map.clone() }),
-        Err(error) => return Err(error.into()),
-    };
-    let map =
-        MapObject::decode(&map, head.volume, head.shape.size).map_err(malformed(&head.map))?;
-    let mut extents = Extents::of_map(&map);
-    if head.is_closed || requests.planted.is(PlantedFault::NoReplay) {
+    let mut extents = read_map(requests, head).await?;
+    let mut end = End::of(head);
+    if end.is_final || requests.planted.is(PlantedFault::NoReplay) {
         return Ok(extents);
     }
-    let mut next = PackId { epoch: head.epoch, seq: head.base };
     loop {
-        let ids: Vec<PackId> = (0..AT_ONCE).map(|n| PackId { seq: next.seq + n, ..next }).collect();
-        let headers = join_all(ids.iter().map(|id| read_header(requests, head, *id))).await;
-        let mut ended = None;
-        for header in headers {
-            match header? {
-                Some(header)
-                    if header.is_seal() && !requests.planted.is(PlantedFault::SealsIgnored) =>
-                {
-                    return Ok(extents);
-                }
-                Some(header) => apply(&mut extents, &header, head)?,
-                None => {
-                    ended = Some(next);
-                    break;
-                }
-            }
-            next.seq += 1;
-        }
-        let Some(id) = ended else { continue };
-        let Some(writer) = seal_by.filter(|_| !requests.planted.is(PlantedFault::NoSeal)) else {
+        read_on(requests, head, &mut extents, &mut end, AT_ONCE).await?;
+        if end.is_final || requests.planted.is(PlantedFault::NoSeal) {
             return Ok(extents);
-        };
+        }
+        let id = end.next;
         let seal = Header { volume: head.volume, writer, id, extents: Vec::new() };
         match requests.write(&id.name(), vec![block(seal.encode())], Condition::Absent).await {
             Ok(_) => return Ok(extents),
@@ -203,6 +221,44 @@ async fn replayed(
             Err(Unwritten::Store(error)) => return Err(error.into()),
         }
     }
+}
+
+/// The device as of a head's map.
+async fn read_map(requests: &Requests, head: &Head) -> Result<Extents, OpenError> {
+    let map = match requests.get(&head.map, None).await {
+        Ok(content) => bytes_of(&content),
+        Err(StoreError::Missing) => return Err(OpenError::Lost { name: head.map.clone() }),
+        Err(error) => return Err(error.into()),
+    };
+    let map =
+        MapObject::decode(&map, head.volume, head.shape.size).map_err(malformed(&head.map))?;
+    Ok(Extents::of_map(&map))
+}
+
+/// Does to the device what the packs from `end` on say, up to the first that is missing. `at_once`
+/// headers are read at once at first, and more if there are more.
+pub(crate) async fn read_on(
+    requests: &Requests,
+    head: &Head,
+    extents: &mut Extents,
+    end: &mut End,
+    mut at_once: u64,
+) -> Result<(), OpenError> {
+    while !end.is_final {
+        let ids: Vec<PackId> =
+            (0..at_once).map(|n| PackId { seq: end.next.seq + n, ..end.next }).collect();
+        for header in join_all(ids.iter().map(|id| read_header(requests, head, *id))).await {
+            let Some(header) = header? else { return Ok(()) };
+            if header.is_seal() && !requests.planted.is(PlantedFault::SealsIgnored) {
+                end.is_final = true;
+                return Ok(());
+            }
+            apply(extents, &header, head)?;
+            end.next.seq += 1;
+        }
+        at_once = (2 * at_once).min(AT_ONCE);
+    }
+    Ok(())
 }
 
 /// Does to the device what a pack says.

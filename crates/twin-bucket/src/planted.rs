@@ -3,7 +3,7 @@
 //! Contract: only builds with the feature `planted-faults` contain these faults; in others planting one changes
 //! nothing.
 
-/// A fault of a writer.
+/// A fault of a writer, or of a follower.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum PlantedFault {
     /// The protocol is followed.
@@ -31,9 +31,11 @@ pub enum PlantedFault {
     NoReplay,
     /// A request without an answer counts as done.
     SilenceIsSuccess,
+    /// A follower takes a missing pack for the end without looking at the head: no fault of a writer, so not one of [`PLANTED`].
+    FollowerTrustsEnd,
 }
 
-/// All of them.
+/// All faults of writers.
 pub const PLANTED: &[PlantedFault] = &[
     PlantedFault::NoSeal,
     PlantedFault::PacksOverwrite,

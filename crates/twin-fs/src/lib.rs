@@ -38,6 +38,7 @@ mod error;
 mod features;
 pub mod file_type;
 mod flushing;
+mod following;
 mod freeze;
 pub mod geometry;
 mod inodes;
@@ -76,6 +77,7 @@ pub use error::{FsError, Result};
 pub use features::{DirFormat, Features};
 pub use file_type::admission::StreamCounts;
 pub use flushing::{Chosen, flush_by_name, set_flush_by};
+pub use following::{Following, HasLost, STATES_MOST, number_on_volume};
 pub use freeze::FreezeGuard;
 pub use inodes::{Inode, Refs, dinode};
 pub use kind::{

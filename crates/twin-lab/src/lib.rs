@@ -37,6 +37,7 @@ mod error;
 mod event_log;
 mod figures;
 mod flight;
+pub mod follow;
 mod front_end;
 pub mod frontier;
 mod history;

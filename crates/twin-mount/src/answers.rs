@@ -19,8 +19,9 @@ use twin_fs::snapshots::Keep;
 use twin_fs::{FileSystem, LayoutKind, NO_SNAPSHOTS, Volume, write_cost};
 use twin_host::Host;
 use twin_host::channel::{Channel, Session};
+use twin_lab::follow::{Followed, Status};
 use twin_lab::observe::{self, Observing};
-use twin_rt::{BoxFuture, MILLIS, SECS};
+use twin_rt::{BoxFuture, MILLIS, SECS, Time};
 use twin_trace::Recorder;
 
 use crate::media::StoreCounts;
@@ -114,6 +115,8 @@ pub struct Answers {
     pub recording: Rc<OnceCell<Recording>>,
     /// What the store was asked, if the volume is in one.
     pub counts: Option<StoreCounts>,
+    /// What is served in place of the volume, if it is followed.
+    pub followed: Option<Followed>,
     /// Its scrubs.
     pub scrubbing: Scrubbing,
     /// Takes lines for the mount's log.
@@ -166,9 +169,9 @@ impl Answers {
 
     /// The figures of the volume since it was mounted.
     fn figures(&self, host: &Host) -> Value {
-        let core = self.volume.core();
-        let written = self.volume.written();
-        let stat = self.volume.stat();
+        let now_shown = |followed: &Followed| followed.following.volume();
+        let volume = self.followed.as_ref().map_or_else(|| self.volume.clone(), now_shown);
+        let (core, written, stat) = (volume.core(), volume.written(), volume.stat());
         let block = u64::from(stat.block_size);
         let cost = write_cost(written.bytes, written.cleaner_read_bytes, written.new_data_bytes);
         json!({
@@ -188,8 +191,27 @@ impl Answers {
             "write_cost": cost,
             "scrub": self.scrubbing.figures(),
             "bucket": self.counts.as_ref().map(bucket),
+            "follow": self.followed.as_ref().map(|followed| follow(followed, host.rt().now())),
         })
     }
+}
+
+/// What a mount that follows shows, and how old it is.
+fn follow(followed: &Followed, now: Time) -> Value {
+    let (states, kept) = followed.following.counts();
+    let Status { seen, as_of, since, failing } = followed.status.borrow().clone();
+    json!({
+        "head": seen.head,
+        "writer": seen.epoch,
+        "writer_words": seen.writer,
+        "packs": seen.packs,
+        "is_closed": seen.is_closed,
+        "as_of_ns": now.since(as_of),
+        "since_ns": now.since(since),
+        "states": states,
+        "kept_states": kept,
+        "failing": failing,
+    })
 }
 
 /// What a store was asked, by the classes in which it charges.
@@ -214,7 +236,7 @@ impl Client {
         let Some(freezable) = freezable else {
             return Err(
                 "it is mounted with --flight, and a flight with a fork in it could not be \
-                        repeated"
+                        repeated, or with --follow"
                     .into(),
             );
         };
@@ -262,7 +284,7 @@ impl Client {
     fn snapshots(&self) -> Result<&dyn SnapshotView, String> {
         if self.answers.freezable.is_none() {
             return Err(
-                "it is mounted with --snapshot, or with --flight, which has none: name the image"
+                "it is mounted with --snapshot or --follow, or with --flight, which has none: name the image"
                     .into(),
             );
         }
@@ -339,7 +361,7 @@ impl Client {
         let Answers { volume, scrubbing, say, .. } = &self.answers;
         if self.answers.freezable.is_none() {
             return Err("it is mounted with --flight, which could not be repeated with a scrub in it, or with \
-                 --snapshot: `twinfs check --data` compares kept states too, of the image"
+                 --snapshot or --follow: `twinfs check --data` compares kept states too, of the image"
                 .into());
         }
         let how = ScrubHow { resume, bytes_per_second };

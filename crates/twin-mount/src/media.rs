@@ -11,14 +11,20 @@ use twin_bucket::Counts;
 use twin_disk::BlockDevice;
 use twin_fs::LayoutKind;
 use twin_host::{FileDevice, Host, ImageOptions, create_image, is_remote};
+use twin_lab::follow::Begun;
 use twin_lab::layouts::LAYOUTS;
-use twin_rt::BoxFuture;
+use twin_rt::{BoxFuture, Nanos};
 
 /// How a volume on a medium is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct How {
     /// To be read alone, as it is now, beside whoever writes it.
     pub read_only: bool,
+    /// Followed, with so long an interval between two looks; read-only too.
+    pub follow: Option<Nanos>,
+    /// Bytes of memory for what is read of a volume that is followed, unless it has a cache: each new state reads again what the
+    /// one before has read.
+    pub memory: u64,
     /// Even if its writer did not close it and may live.
     pub take_over: bool,
     /// Where what is read is kept on this machine.
@@ -58,6 +64,8 @@ pub struct Medium {
     pub close: Close,
     /// What its store was asked since it was opened.
     pub counts: StoreCounts,
+    /// If it is followed, by whom.
+    pub follow: Option<Begun>,
 }
 
 /// What a store was asked, and the bytes that it keeps.

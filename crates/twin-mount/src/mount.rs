@@ -11,7 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use twin_fs::{FileSystem, FsError, LayoutKind, Settings, Volume};
+use twin_fs::{FileSystem, FsError, LayoutKind, STATES_MOST, Settings, Volume};
 use twin_host::fuse::{Deputy, Mount as FuseMount, MountOptions, Ready, SessionOptions};
 use twin_host::serving::{
     Place, Trace, end_of_recording, finish, has_ended, must_be_outside, recorded,
@@ -21,6 +21,7 @@ use twin_host::{
     Budget, FlightRecorder, Grade, Host, HostOptions, ImageOptions, Interrupts, NewFile,
     QueueChoice, Relation, Signals, Words, is_foreign, random_seed, relation,
 };
+use twin_lab::follow::{Followed, Watch};
 use twin_lab::observe::Observing;
 use twin_lab::{CLOSE, MountFlush};
 use twin_rt::Categories;
@@ -132,7 +133,8 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
             return Err(why);
         }
     };
-    let Opened { volume, recovery, flight, freezable, observers, close, counts, host: _ } = opened;
+    let Opened { volume, recovery, flight, freezable, observers, close, counts, follow, host: _ } =
+        opened;
     if let (Some(flight), Some(path)) = (&flight, &request.flight) {
         flight.on_end(end_of_recording(words, "the flight log", path.clone()));
     }
@@ -151,6 +153,7 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
         image,
         recording,
         counts,
+        followed: follow.as_ref().map(|(_, followed)| followed.clone()),
         scrubbing: Scrubbing::default(),
         say: Rc::new(move |line| log.say(Grade::Error, line)),
     };
@@ -158,6 +161,9 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
         let text = format!("`twinfs fork` and `twinfs stat` cannot ask this mount: {error}");
         words.say(Grade::Warning, &text);
     });
+    if let Some((watch, followed)) = follow {
+        return serve_followed(request, ready, place, watch, followed, close);
+    }
     let also = Also { trace, recording: slot, nfs, close };
     let (host, its) = (place.host.clone(), volume.clone());
     let serve = || serve_opened(request, ready, place, its, flight, also);
@@ -250,6 +256,41 @@ struct Also {
     nfs: Option<Running>,
     /// What is done once the volume is closed.
     close: Option<Close>,
+}
+
+/// Serves a volume that is followed until it is unmounted.
+fn serve_followed(
+    request: &MountRequest,
+    ready: Ready,
+    place: Place,
+    watch: Watch,
+    followed: Followed,
+    close_medium: Option<Close>,
+) -> Result<(), String> {
+    let following = followed.following;
+    let options = bounded_options(request, &following.volume(), None)?.following();
+    let rt = place.host.rt().clone();
+    let words = Rc::clone(&place.words);
+    let watching = watch.run(rt.clone(), move |failing| match failing {
+        Some(why) => words.say(Grade::Warning, &why),
+        None => words.say(Grade::Notice, "it is followed again"),
+    });
+    rt.spawn("follower", watching);
+    let stopped = Rc::downgrade(&following);
+    let stop = move |error: FsError| {
+        if let Some(following) = stopped.upgrade() {
+            following.volume().core().poison(error);
+        }
+    };
+    let closing = Rc::clone(&following);
+    let close = async move {
+        closing.close().await.map_err(|error| error.to_string())?;
+        match close_medium {
+            Some(close) => close().await,
+            None => Ok(()),
+        }
+    };
+    serve_until_unmounted(place, following, options, ready, stop, close)
 }
 
 /// Serves an open volume until it is unmounted, then closes it.
@@ -428,7 +469,7 @@ fn open(
     let (mut opened, note) = open_or_read(request, |read_only| {
         let (direct, queue) = (!request.buffered, request.queue);
         let image = ImageOptions { read_only, direct, queue, ..ImageOptions::default() };
-        let cache_bytes = request.budget.cache;
+        let (cache_bytes, how) = memory(request);
         let replacement = request.replacement.to_owned();
         let file_types = request.file_types;
         let settings =
@@ -441,7 +482,6 @@ fn open(
         let host = host_options(request)?;
         let (of_layout, flight) = (of_layout.clone(), request.flight.clone());
         let log = log.clone();
-        let how = request.how.clone();
         let options = OpenOptions { layout, of_layout, image, how, host, settings, flight, log };
         open_volume(&request.image, options)
     })?;
@@ -454,6 +494,16 @@ fn open(
     let status = request.status.as_ref().map(begin).transpose()?;
     let host = opened.host.clone();
     Ok((place(request, host, deputy, &opened.volume, words, note)?, opened, status))
+}
+
+/// Memory for blocks of a volume, and how it is opened. Of one that is followed each state has its own, and all of them
+/// together half of the whole; the other half keeps what was read of the bucket.
+fn memory(request: &MountRequest) -> (u64, How) {
+    let all = request.budget.cache;
+    match request.how.follow {
+        None => (all, request.how.clone()),
+        Some(_) => (all / 2 / STATES_MOST as u64, How { memory: all / 2, ..request.how.clone() }),
+    }
 }
 
 /// The state of a volume that is mounted in place of its head.

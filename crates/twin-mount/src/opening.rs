@@ -10,6 +10,7 @@ use twin_host::{
     FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Interrupts, NewFile,
 };
 use twin_lab::FlightSettings;
+use twin_lab::follow::{Followed, Watch};
 use twin_rt::{Categories, LogEvent};
 use twin_settings::{SettingsError, grammar};
 
@@ -37,6 +38,8 @@ pub struct Opened {
     pub close: Option<Close>,
     /// What the store of such a medium was asked.
     pub counts: Option<StoreCounts>,
+    /// If the volume is followed, what is served in its place, and who looks for newer states.
+    pub follow: Option<(Watch, Followed)>,
 }
 
 /// How to open a volume.
@@ -171,7 +174,8 @@ pub fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused
         open_device(&host, image, device, &*of_layout, settings)?;
     let observers = flight.is_none().then(|| Observers::of(&host, &volume, requests));
     let (close, counts) = (None, None);
-    Ok(Opened { host, volume, recovery, flight, freezable, observers, close, counts })
+    let follow = None;
+    Ok(Opened { host, volume, recovery, flight, freezable, observers, close, counts, follow })
 }
 
 /// The same of a volume that is no image.
@@ -187,13 +191,33 @@ fn open_on_medium(media: &dyn Media, name: &str, options: OpenOptions) -> Result
         host.rt().log_to(categories, listener);
     }
     let how = How { read_only: image.read_only, ..how };
-    let Medium { device, close, counts } = media.open(&host, name, how)?;
+    let Medium { device, close, counts, follow } = media.open(&host, name, how)?;
+    let (close, counts, flight, observers) = (Some(close), Some(counts), None, None);
+    if let Some(begun) = follow {
+        let begin = Watch::begin(host.rt(), begun, of_layout, settings);
+        let begun = host.rt().block_on(begin).map_err(|e| e.to_string())?;
+        let (watch, followed) = begun.map_err(|why| format!("{name}: {why}"))?;
+        // The writer is at work: nothing had to be recovered, and what is asked about one state would be about many.
+        let (recovery, freezable) = (None, None);
+        let (volume, follow) = (followed.following.volume(), Some((watch, followed)));
+        return Ok(Opened {
+            host,
+            volume,
+            recovery,
+            flight,
+            freezable,
+            observers,
+            close,
+            counts,
+            follow,
+        });
+    }
     let freezable = Freezable::new(host.rt(), device);
     let device = Rc::new(freezable.clone());
     let opened = open_device(&host, Path::new(name), device, &*of_layout, settings)?;
     let twin_fs::Opened { volume, recovery } = opened;
-    let (freezable, close, counts) = (Some(freezable), Some(close), Some(counts));
-    Ok(Opened { host, volume, recovery, flight: None, freezable, observers: None, close, counts })
+    let (freezable, follow) = (Some(freezable), None);
+    Ok(Opened { host, volume, recovery, flight, freezable, observers, close, counts, follow })
 }
 
 /// Opens the volume in an image on a host that has others too. Flights are not for these.

@@ -45,6 +45,7 @@ pub(crate) use manual::{Completions, Man};
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
 pub(crate) use mount::{Mount, MountChoice, Umount};
 pub(crate) use new_policy::NewPolicy;
+use observe::interval;
 pub(crate) use observe::{Observe, ObserveMount};
 pub(crate) use scrub::Scrub;
 pub(crate) use serve::{Beside, Serve};

@@ -200,6 +200,8 @@ mod tests {
         );
         let quoted = line("/v /m -o cleaner=\"victim=twin,when=idle\",noatime").unwrap();
         assert_eq!(quoted.unwrap(), "twinfs mount --cleaner=victim=twin,when=idle -- /v /m");
+        let follower = line("s3://b/v /m -o ro,follow=5s,_netdev").unwrap();
+        assert_eq!(follower.unwrap(), "twinfs mount --options=ro --follow=5s -- s3://b/v /m");
         let user = line("/v /m -o user").unwrap().unwrap();
         assert!(user.contains("--options=nosuid --options=nodev --options=noexec"), "{user}");
         assert_eq!(line("-f /v /m -n"), Ok(None));

@@ -31,6 +31,9 @@ pub struct SessionOptions {
     /// Only this mount changes the volume, so that the kernel may keep cached data between opens
     /// without looking for changes.
     pub exclusive: bool,
+    /// What is served is a [`Following`](twin_fs::Following): names and directories change by themselves, and nothing is kept of
+    /// them; all else stays what it is. Programs are shown the numbers that inodes have on the volume.
+    pub follows: bool,
     /// The kernel checks permission bits (mount option `default_permissions`). If it does not,
     /// opens are executed whatever [`count_opens`](Self::count_opens) says: the core checks there.
     pub kernel_checks: bool,
@@ -58,6 +61,7 @@ impl Default for SessionOptions {
             count_opens: false,
             xattrs: true,
             exclusive: true,
+            follows: false,
             kernel_checks: true,
             max_write: 1 << 20,
             max_background: 64,
@@ -83,6 +87,20 @@ impl SessionOptions {
 }
 
 impl SessionOptions {
+    /// Options for a [`Following`](twin_fs::Following). Opens hold its states.
+    #[must_use]
+    pub fn following(self) -> SessionOptions {
+        SessionOptions {
+            entry_timeout_ns: 0,
+            negative_timeout_ns: 0,
+            writeback_cache: false,
+            count_opens: true,
+            exclusive: true,
+            follows: true,
+            ..self
+        }
+    }
+
     /// True if opens are requests.
     pub(super) fn executes_opens(&self) -> bool {
         self.count_opens || !self.kernel_checks

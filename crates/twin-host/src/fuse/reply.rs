@@ -6,7 +6,7 @@
 use rustix::io::Errno;
 use twin_disk::Block;
 use twin_fs::snapshots::{is_below, is_volatile};
-use twin_fs::{Attr, DirEntry, LookupEntry, Reply, Timestamp, VolumeStat};
+use twin_fs::{Attr, DirEntry, Ino, LookupEntry, Reply, Timestamp, VolumeStat, number_on_volume};
 use twin_rt::{Nanos, SECS};
 use zerocopy::IntoBytes;
 
@@ -72,7 +72,8 @@ impl Terms<'_> {
     fn attr_span(&self, attr: &Attr) -> (u64, u32) {
         // The kernel asks before each write to a file of a kept state, since it keeps no attributes of it, and is
         // refused: if opens are no requests, nothing else would stop it from collecting writes.
-        match self.blanks.is_once(attr) || is_below(attr.ino) {
+        let follows = self.options.follows && attr.is_dir();
+        match self.blanks.is_once(attr) || is_below(attr.ino) || follows {
             true => (0, 0),
             false => span(self.options.attr_timeout_ns),
         }
@@ -192,27 +193,33 @@ fn entry_out(entry: &LookupEntry, terms: Terms<'_>) -> abi::EntryOut {
         attr_valid,
         entry_valid_nsec,
         attr_valid_nsec,
-        attr: attributes(&entry.attr),
+        attr: attributes(&entry.attr, terms),
     }
 }
 
 fn attr_out(attr: &Attr, terms: Terms<'_>) -> abi::AttrOut {
     let (attr_valid, attr_valid_nsec) = terms.attr_span(attr);
-    abi::AttrOut { attr_valid, attr_valid_nsec, dummy: 0, attr: attributes(attr) }
+    abi::AttrOut { attr_valid, attr_valid_nsec, dummy: 0, attr: attributes(attr, terms) }
 }
 
 fn open_out(dir: bool, options: &SessionOptions) -> abi::OpenOut {
     let open_flags = match (options.exclusive, dir) {
         (false, _) => 0,
+        (true, true) if options.follows => 0,
         (true, false) => fopen::KEEP_CACHE,
         (true, true) => fopen::KEEP_CACHE | fopen::CACHE_DIR,
     };
     abi::OpenOut { fh: 0, open_flags, backing_id: 0 }
 }
 
-fn attributes(attr: &Attr) -> abi::Attr {
+/// The number of an inode that programs are shown.
+fn shown(ino: Ino, terms: Terms<'_>) -> Ino {
+    if terms.options.follows { number_on_volume(ino) } else { ino }
+}
+
+fn attributes(attr: &Attr, terms: Terms<'_>) -> abi::Attr {
     abi::Attr {
-        ino: attr.ino,
+        ino: shown(attr.ino, terms),
         size: attr.size,
         blocks: attr.blocks,
         atime: attr.atime.secs as u64,
@@ -243,7 +250,7 @@ fn statx_out(attr: &Attr, terms: Terms<'_>) -> abi::StatxOut {
         uid: attr.uid,
         gid: attr.gid,
         mode: attr.mode as u16,
-        ino: attr.ino,
+        ino: shown(attr.ino, terms),
         size: attr.size,
         blocks: attr.blocks,
         atime: time(attr.atime),
@@ -278,7 +285,7 @@ fn dir_entry(answer: &mut Answer, entry: &DirEntry, plus: bool, terms: Terms<'_>
         answer.push(&entry.entry.as_ref().map_or(none, |e| entry_out(e, terms)));
     }
     answer.push(&abi::Dirent {
-        ino: entry.ino,
+        ino: shown(entry.ino, terms),
         off: entry.next,
         namelen: entry.name.len() as u32,
         kind: entry.kind >> 12,
@@ -354,6 +361,22 @@ mod tests {
         let packet = encoded(Expect::Entry, Reply::Entry(entry(2)));
         let out = abi::EntryOut::read_from_bytes(&packet[16..]).unwrap();
         assert_eq!((out.nodeid, out.attr.ino, out.generation, out.attr.size), (1, 2, 3, 10));
+    }
+
+    /// Of a [`twin_fs::Following`] the kernel keeps files, and nothing about names and directories.
+    #[test]
+    fn what_follows_is_kept_by_the_kernel_if_it_is_no_directory_and_has_the_number_on_the_volume() {
+        let options = SessionOptions::default().following();
+        let terms = Terms { options: &options, blanks: &Blanks::default() };
+        let number = 3 << 32 | 17;
+        for (kind, is_kept) in [(mode::REGULAR, true), (mode::DIRECTORY, false)] {
+            let attr = Attr { ino: number, mode: kind, size: 10, blocks: 8, ..Attr::default() };
+            let out = entry_out(&LookupEntry { attr, generation: 1 }, terms);
+            assert_eq!((out.nodeid, out.attr.ino), (number, 17));
+            assert_eq!((out.entry_valid, out.attr_valid > 0), (0, is_kept));
+            let open = open_out(!is_kept, &options);
+            assert_eq!(open.open_flags, if is_kept { fopen::KEEP_CACHE } else { 0 });
+        }
     }
 
     #[test]

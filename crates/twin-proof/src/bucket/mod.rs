@@ -7,6 +7,7 @@
 //! acknowledged; no two writers have the same epoch; a writer reads what it wrote; in the end the volume opens, and
 //! nothing is left in the bucket that nobody needs.
 
+pub mod followers;
 mod wire;
 
 use std::cell::RefCell;

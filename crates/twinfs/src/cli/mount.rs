@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use clap::Args;
 use twin_host::QueueChoice;
 use twin_lab::log_categories;
-use twin_rt::Categories;
+use twin_rt::{Categories, Nanos};
 
-use super::{Beside, ObserveMount, log_help};
+use super::{Beside, ObserveMount, interval, log_help};
 use crate::choices::{disk_queue, disk_queue_help, replacement, replacement_help};
 use crate::size::Size;
 
@@ -60,6 +60,13 @@ pub(crate) struct Mount {
     /// user_allow_other in /etc/fuse.conf.
     #[arg(long)]
     pub(crate) allow_other: bool,
+    /// Follow a volume in a bucket that another machine has mounted: after each interval (5s, say) the bucket is asked whether there is a
+    /// newer state, and its names, attributes and data take the place of what was there. Needs `-o ro`, and never
+    /// changes the bucket. A file that is open stays as it was; once the writer has deleted something of it, reads
+    /// fail (ESTALE), and the file is to be opened anew.
+    #[arg(help_heading = "Device", long, value_name = "INTERVAL", value_parser = interval,
+        conflicts_with_all = ["snapshot", "take_over", "journal_file", "record", "flight", "status", "observe", "at"])]
+    pub(crate) follow: Option<Nanos>,
     /// Take over a volume in a bucket that its last writer did not close and that may still have it mounted elsewhere.
     /// What that one writes from then on is lost, and it is told so at its next sync.
     #[arg(help_heading = "Device", long, conflicts_with = "read_only")]

@@ -67,7 +67,7 @@ fn observers() -> clap::builder::PossibleValuesParser {
     clap::builder::PossibleValuesParser::new(abouts().into_iter().map(value))
 }
 
-fn interval(text: &str) -> Result<Nanos, String> {
+pub(super) fn interval(text: &str) -> Result<Nanos, String> {
     match twin_settings::value::nanos(text, SECS) {
         Ok(0) => Err("the interval must be longer than 0".into()),
         Ok(ns) => Ok(ns),

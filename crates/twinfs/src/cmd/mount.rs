@@ -105,6 +105,12 @@ fn how(args: &Mount) -> Result<How, String> {
         let words = "--take-over, --local-cache and --journal-file are for volumes in buckets";
         return Err(format!("{words}, s3://BUCKET/NAME"));
     }
+    if is_image && args.follow.is_some() {
+        return Err("--follow is for volumes in buckets, s3://BUCKET/NAME".into());
+    }
+    if args.follow.is_some() && !args.read_only {
+        return Err("--follow: who follows a volume only reads it: add -o ro".into());
+    }
     let read_only = args.read_only || args.snapshot.is_some();
     if args.journal_file.is_some() && read_only {
         return Err("--journal-file: a mount that is read-only has nothing to keep there".into());
@@ -114,6 +120,8 @@ fn how(args: &Mount) -> Result<How, String> {
     };
     Ok(How {
         read_only,
+        follow: args.follow,
+        memory: 0,
         take_over: args.take_over,
         cache: local(&args.local_cache, args.local_cache_size),
         journal: local(&args.journal_file, args.journal_size),

@@ -110,6 +110,27 @@ fn bucket_in_words(bucket: &serde_json::Value) -> String {
     )
 }
 
+/// What a mount that follows shows; nothing if it does not follow.
+fn follow_in_words(follow: &serde_json::Value) -> String {
+    let Some(head) = follow["head"].as_u64() else { return String::new() };
+    let seconds = |name: &str| follow[name].as_u64().unwrap_or_default() as f64 / 1e9;
+    let ended = if follow["is_closed"].as_bool() == Some(true) { ", closed" } else { "" };
+    let failing = match follow["failing"].as_str() {
+        Some(why) => format!("\nnot followed now  {why}"),
+        None => String::new(),
+    };
+    format!(
+        "\nfollows          head {head} of writer {}{ended}, with its packs before {}: as of {:.1} s ago, shown for {:.1} s; \
+         {} states until now\nwriter           {}{failing}",
+        follow["writer"],
+        follow["packs"],
+        seconds("as_of_ns"),
+        seconds("since_ns"),
+        follow["states"],
+        follow["writer_words"].as_str().unwrap_or_default()
+    )
+}
+
 /// What is known of a mount: from outside, and from itself if it answers.
 fn of_mount(args: &Stat, mut printer: Printer) -> Outcome {
     let dir = &args.image;
@@ -154,6 +175,7 @@ fn of_mount(args: &Stat, mut printer: Printer) -> Outcome {
             size("dirty_bytes")
         ) + &scrub_in_words(&figures["scrub"])
             + &bucket_in_words(&figures["bucket"])
+            + &follow_in_words(&figures["follow"])
     });
     let text = format!(
         "mounted by       process {}: {}\nused             {} of {} ({percent:.1}%)\n\

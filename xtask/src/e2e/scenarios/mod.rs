@@ -4,6 +4,7 @@ mod aged;
 mod bigdir;
 mod bill;
 mod bucket;
+mod bucket_follow;
 mod bucket_local;
 mod build;
 mod cleaning;
@@ -77,6 +78,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     kill9::SCENARIO,
     bucket::SCENARIO,
     bucket_local::SCENARIO,
+    bucket_follow::SCENARIO,
     bill::SCENARIO,
     flush::SCENARIO,
     rewrite::SCENARIO,
