@@ -28,16 +28,18 @@ impl NewFile {
     /// Makes it; only its owner may read it.
     ///
     /// # Errors
-    /// If there is a file of that name, or it cannot be made.
+    /// If there is a file of that name, it cannot be made, or there was an interrupt.
     pub fn make(path: &Path, interrupts: &Interrupts) -> Result<NewFile, String> {
-        let file = File::options().write(true).create_new(true).mode(PRIVATE).open(path);
-        let file = file.map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => {
-                format!("{} exists already: remove it or choose another name", path.display())
-            }
-            _ => format!("{}: {error}", path.display()),
-        })?;
-        let undoing = interrupts.undo(removes(path));
+        let make = || {
+            let file = File::options().write(true).create_new(true).mode(PRIVATE).open(path);
+            file.map_err(|error| match error.kind() {
+                ErrorKind::AlreadyExists => {
+                    format!("{} exists already: remove it or choose another name", path.display())
+                }
+                _ => format!("{}: {error}", path.display()),
+            })
+        };
+        let (file, undoing) = interrupts.made(make, removes(path))?;
         Ok(NewFile { path: path.into(), file: Some(file), _undoing: undoing })
     }
 
@@ -105,8 +107,15 @@ impl Page {
         let options =
             File::options().read(true).write(true).create(true).truncate(false).to_owned();
         // Pipes and terminals are written and not read.
-        let file = options.open(path).or_else(|_| File::options().write(true).open(path));
-        let mut file = file.map_err(in_file)?;
+        let open = || {
+            let file = options.open(path).or_else(|_| File::options().write(true).open(path));
+            file.map_err(in_file)
+        };
+        // Opening a pipe may wait for its reader, which an interrupt must end.
+        let (mut file, undoing) = match is_new {
+            true => interrupts.made(open, removes(path)).map(|(file, it)| (file, Some(it)))?,
+            false => (open()?, None),
+        };
         if file.metadata().map_err(in_file)?.is_file() {
             let mut first = Vec::new();
             (&mut file).take(kind.begins.len() as u64).read_to_end(&mut first).map_err(in_file)?;
@@ -118,7 +127,6 @@ impl Page {
                 ));
             }
         }
-        let undoing = is_new.then(|| interrupts.undo(removes(path)));
         Ok(Page { path: path.into(), file, is_new, _undoing: undoing })
     }
 

@@ -24,12 +24,12 @@ impl ScratchDir {
     /// Makes it.
     ///
     /// # Errors
-    /// If the host refuses.
+    /// If the host refuses, or there was an interrupt.
     pub fn make(path: PathBuf, interrupts: &Interrupts) -> Result<ScratchDir, String> {
         let path = absolute(&path)?;
-        std::fs::create_dir(&path).map_err(|e| format!("{}: {e}", path.display()))?;
+        let make = || std::fs::create_dir(&path).map_err(|e| format!("{}: {e}", path.display()));
         let gone = path.clone();
-        let undoing = interrupts.undo(move || remove_by_force(&gone));
+        let ((), undoing) = interrupts.made(make, move || remove_by_force(&gone))?;
         Ok(ScratchDir { path, _undoing: undoing })
     }
 

@@ -88,6 +88,26 @@ impl Interrupts {
         u8::try_from(128 + self.0.signal.load(Ordering::SeqCst)).ok()
     }
 
+    /// Makes something that is undone after an interrupt for as long as the second result lives. No interrupt comes between the
+    /// two, and after one nothing is made: what is made then nobody would undo. `make` must not ask for anything of these.
+    ///
+    /// # Errors
+    /// If there was an interrupt, or `make` fails.
+    pub fn made<T>(
+        &self,
+        make: impl FnOnce() -> Result<T, String>,
+        how: impl Fn() + Send + 'static,
+    ) -> Result<(T, Undoing), String> {
+        // Who handles a signal says so first, and then waits for this to see whether there is something to undo.
+        let mut undo = locked(&self.0.undo);
+        self.check()?;
+        let made = make()?;
+        undo.0 += 1;
+        let number = undo.0;
+        undo.1.insert(number, Box::new(how));
+        Ok((made, Undoing { shared: Arc::clone(&self.0), number }))
+    }
+
     /// Has this done after an interrupt for as long as the result lives.
     pub fn undo(&self, how: impl Fn() + Send + 'static) -> Undoing {
         let mut undo = locked(&self.0.undo);
@@ -179,6 +199,34 @@ pub(crate) fn pause(time: Duration) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An interrupt that came between a directory and the note that it has to go left the directory.
+    #[test]
+    fn nothing_is_made_that_an_interrupt_does_not_undo() {
+        let interrupts = Interrupts::default();
+        let there = Arc::new(AtomicBool::new(false));
+        let (made, gone) = (Arc::clone(&there), Arc::clone(&there));
+        let making = interrupts.clone();
+        std::thread::scope(|scope| {
+            let (begun, begins) = std::sync::mpsc::channel();
+            let maker = scope.spawn(move || {
+                let make = || {
+                    begun.send(()).map_err(|e| e.to_string())?;
+                    pause(Duration::from_millis(20));
+                    made.store(true, Ordering::SeqCst);
+                    Ok(())
+                };
+                making.made(make, move || gone.store(false, Ordering::SeqCst)).map(|(_, kept)| kept)
+            });
+            begins.recv().unwrap();
+            interrupts.interrupt();
+            assert!(maker.join().unwrap().is_ok());
+        });
+        assert!(!there.load(Ordering::SeqCst), "it was undone");
+        let late = interrupts.made(|| Ok(there.store(true, Ordering::SeqCst)), || {});
+        assert_eq!(late.map(|_| ()), Err("interrupted".into()));
+        assert!(!there.load(Ordering::SeqCst), "nothing was made");
+    }
 
     #[test]
     fn what_is_over_is_not_undone() {
