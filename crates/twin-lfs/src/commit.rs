@@ -170,10 +170,14 @@ impl Lfs {
     /// True if a checkpoint must come before more is written, so that the log to roll forward and the
     /// deferred blocks do not become too many.
     pub(crate) fn checkpoint_needed(&self, core: &Core) -> bool {
-        let most = u64::from(self.settings.checkpoint_segments) * u64::from(self.sb.segment_size);
-        self.checkpoints.since_bytes() >= most
+        self.checkpoints.since_bytes() >= self.checkpoint_bytes()
             || self.checkpoints.deferred_bytes()
                 > core.deferred_limit_bytes(self.sb.segment_size.into())
+    }
+
+    /// The bytes of the log after which a checkpoint is wanted.
+    fn checkpoint_bytes(&self) -> u64 {
+        u64::from(self.settings.checkpoint_segments) * u64::from(self.sb.segment_size)
     }
 
     /// True if it is time for a checkpoint.
@@ -189,15 +193,17 @@ impl Lfs {
         self.checkpoint_alone(core, closing).await
     }
 
-    /// The same if one is needed. Write-back makes checkpoints, but programs that sync whatever they write leave it
-    /// nothing to do: the sync that goes beyond the bound makes one, so that what a start rolls forward stays bounded.
-    pub(crate) async fn checkpoint_if_needed(&self, core: &Rc<Core>) -> Result<()> {
-        if !self.checkpoint_needed(core) {
+    /// The same if one is long overdue. Write-back makes checkpoints, but programs that sync whatever they write leave it
+    /// nothing to do: the sync that goes beyond twice the bound makes one, so that what a start rolls forward stays bounded.
+    /// Where there is something to write back, no sync has to wait for it.
+    pub(crate) async fn checkpoint_if_overdue(&self, core: &Rc<Core>) -> Result<()> {
+        let is_overdue = || self.checkpoints.since_bytes() >= 2 * self.checkpoint_bytes();
+        if !is_overdue() {
             return Ok(());
         }
         let _alone = self.checkpointing.write().await;
         // Another one may have made it meanwhile.
-        match self.checkpoint_needed(core) {
+        match is_overdue() {
             true => self.checkpoint_alone(core, false).await,
             false => Ok(()),
         }

@@ -170,7 +170,7 @@ impl Lfs {
             return Ok(());
         }
         self.commit(core).await?;
-        self.checkpoint_if_needed(core).await
+        self.checkpoint_if_overdue(core).await
     }
 
     fn written(&self) -> Written {

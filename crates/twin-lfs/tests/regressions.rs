@@ -270,7 +270,10 @@ fn checkpoints_come_although_everything_is_synced_at_once() {
             written += 256 << 10;
         }
         let made = checkpoints(&w) - before;
-        assert!(made >= 4, "{made} checkpoints for 20 segments, where each 4 have one");
+        assert!(
+            (2..=3).contains(&made),
+            "{made} checkpoints for 20 segments, where 8 have one at the latest"
+        );
         w.assert_clean();
     });
 }
