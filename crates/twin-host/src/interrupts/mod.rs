@@ -223,7 +223,11 @@ mod tests {
             assert!(maker.join().unwrap().is_ok());
         });
         assert!(!there.load(Ordering::SeqCst), "it was undone");
-        let late = interrupts.made(|| Ok(there.store(true, Ordering::SeqCst)), || {});
+        let make = || {
+            there.store(true, Ordering::SeqCst);
+            Ok(())
+        };
+        let late = interrupts.made(make, || {});
         assert_eq!(late.map(|_| ()), Err("interrupted".into()));
         assert!(!there.load(Ordering::SeqCst), "nothing was made");
     }
