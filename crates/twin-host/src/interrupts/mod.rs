@@ -102,19 +102,18 @@ impl Interrupts {
         let mut undo = locked(&self.0.undo);
         self.check()?;
         let made = make()?;
-        undo.0 += 1;
-        let number = undo.0;
-        undo.1.insert(number, Box::new(how));
-        Ok((made, Undoing { shared: Arc::clone(&self.0), number }))
+        Ok((made, self.noted(&mut undo, Box::new(how))))
     }
 
     /// Has this done after an interrupt for as long as the result lives.
     pub fn undo(&self, how: impl Fn() + Send + 'static) -> Undoing {
-        let mut undo = locked(&self.0.undo);
-        undo.0 += 1;
-        let number = undo.0;
-        undo.1.insert(number, Box::new(how));
-        Undoing { shared: Arc::clone(&self.0), number }
+        self.noted(&mut locked(&self.0.undo), Box::new(how))
+    }
+
+    fn noted(&self, (last, undo): &mut (u64, BTreeMap<u64, Undo>), how: Undo) -> Undoing {
+        *last += 1;
+        undo.insert(*last, how);
+        Undoing { shared: Arc::clone(&self.0), number: *last }
     }
 
     /// Interrupts what has these, as SIGINT would, but the process goes on: a program that carries out commands
