@@ -13,8 +13,8 @@ pub struct Variation {
     pub run: fn(&Need) -> Need,
     /// The pauses between the requests to the file servers.
     pub pauses: Pauses,
-    /// The cleaner of the file servers never works.
-    pub never_cleans: bool,
+    /// The cleaner of the file servers works only when no segment is clean.
+    pub cleans_on_demand: bool,
     /// It goes on while a segment is worth it, however many are clean.
     pub cleans_on: bool,
     /// The change of the server with delayed writes of 1996, under each of its policies.
@@ -46,7 +46,7 @@ impl Variation {
     pub const NONE: Variation = Variation {
         run: Need::clone,
         pauses: Pauses::Sessions,
-        never_cleans: false,
+        cleans_on_demand: false,
         cleans_on: false,
         server: None,
         ageing: None,
@@ -69,7 +69,7 @@ impl Variation {
 
     /// Whether it changes the studies of file servers.
     pub(crate) fn changes_servers(&self) -> bool {
-        self.pauses != Pauses::Sessions || self.never_cleans || self.cleans_on
+        self.pauses != Pauses::Sessions || self.cleans_on_demand || self.cleans_on
     }
 }
 

@@ -36,7 +36,10 @@ fn study((at, model, policies): Part, variation: &Variation, share: &Share) -> O
         Policies::Ours => (Some(&trigger::REGISTRY[1]), victim::REGISTRY.default_entry()),
         Policies::Never => (None, &victim::REGISTRY[1]),
     };
-    let when = when.filter(|_| !variation.never_cleans);
+    let when = match variation.cleans_on_demand {
+        true => when.and(trigger::REGISTRY.get("on-demand").ok()),
+        false => when,
+    };
     let cleaning = when.map_or(Cleaning::Never, Cleaning::When);
     let pauses = variation.pauses;
     let lost = if matches!(policies, Policies::Lossy) { LOST } else { 0.0 };
