@@ -3,6 +3,8 @@
 //! It is a program of its own because its client of object stores takes longer to build than all the rest. `twinfs`
 //! becomes this program when it is given such a name.
 
+mod coding;
+mod key;
 mod media;
 mod owner;
 mod store;

@@ -4,18 +4,17 @@ use std::path::Path;
 use std::rc::Rc;
 
 use twin_bucket::{
-    Bucket, Cached, Follower, Identity, Journal, ObjectStore, Settings, Shape, create, look, open,
+    Bucket, Cached, Follower, Framed, Identity, Journal, ObjectStore, Settings, Shape, create,
+    look, open,
 };
-use twin_disk::{BlockDevice, MemDisk};
 use twin_host::{Host, random_bytes};
 use twin_lab::follow::Begun;
-use twin_mount::media::{How, Media, Medium};
+use twin_mount::media::{How, Media, Medium, NewMedium, OfStore};
 
+use crate::coding::{self, Codings};
+use crate::key::key;
 use crate::owner;
 use crate::store;
-
-/// The unit of a cache in memory.
-const SECTOR: u64 = 512;
 
 /// `s3://BUCKET/NAME`.
 pub(crate) struct S3;
@@ -25,7 +24,7 @@ fn settings(journal: Option<&Path>) -> Result<Settings, String> {
 }
 
 fn medium(bucket: Bucket, journal: Option<Rc<Journal>>, follow: Option<Begun>) -> Medium {
-    let closing = bucket.clone();
+    let (closing, waiting) = (bucket.clone(), journal.clone());
     let close = move || -> twin_rt::BoxFuture<'static, Result<(), String>> {
         let (bucket, journal) = (closing.clone(), journal.clone());
         Box::pin(async move {
@@ -40,8 +39,12 @@ fn medium(bucket: Bucket, journal: Option<Rc<Journal>>, follow: Option<Begun>) -
         })
     };
     let counted = bucket.clone();
-    let counts = move || (counted.counts(), counted.stored_bytes());
-    Medium { device: Rc::new(bucket), close: Rc::new(close), counts: Rc::new(counts), follow }
+    let store = move || OfStore {
+        asked: counted.counts(),
+        stored_bytes: counted.stored_bytes(),
+        journal: waiting.as_ref().map(|journal| journal.status()),
+    };
+    Medium { device: Rc::new(bucket), close: Rc::new(close), store: Rc::new(store), follow }
 }
 
 impl Media for S3 {
@@ -49,10 +52,16 @@ impl Media for S3 {
         "s3"
     }
 
-    fn make(&self, host: &Host, name: &str, size: u64) -> Result<Medium, String> {
-        let store = Rc::new(store::S3::connect(host, name)?);
+    fn make(&self, host: &Host, name: &str, new: NewMedium) -> Result<Medium, String> {
+        let mut store: Rc<dyn ObjectStore> = Rc::new(store::S3::connect(host, name)?);
+        if let Some(coding) = coding::of_new(new.compression, new.key.is_some())? {
+            let key = new.key.as_ref().map_or(Ok(None), |from| key(Some(from)))?;
+            let codecs = Box::new(Codings { host: host.clone(), key });
+            store = Rc::new(Framed::new(store, codecs, coding)?);
+        }
         let (settings, volume) = (settings(None)?, Identity(random_bytes()?));
-        let made = host.rt().block_on(create(host.rt(), store, volume, Shape::of(size), &settings));
+        let shape = Shape::of(new.size);
+        let made = host.rt().block_on(create(host.rt(), store, volume, shape, &settings));
         let made = made.map_err(|e| e.to_string())?.map_err(|e| format!("{name}: {e}"))?;
         Ok(medium(made, None, None))
     }
@@ -61,7 +70,8 @@ impl Media for S3 {
         let named = |error: String| format!("{name}: {error}");
         let rt = host.rt().clone();
         let s3 = Rc::new(store::S3::connect(host, name)?);
-        let mut store: Rc<dyn ObjectStore> = s3;
+        let codecs = Codings { host: host.clone(), key: key(how.key.as_ref())? };
+        let mut store: Rc<dyn ObjectStore> = Rc::new(Framed::of(s3, Box::new(codecs)));
         let mut journal = None;
         if let Some(file) = &how.journal {
             let opening = Journal::open(&rt, Rc::clone(&store), file.open(host)?);
@@ -70,19 +80,20 @@ impl Media for S3 {
             journal = Some(Rc::clone(&opened));
             store = opened;
         }
-        let cache: Option<Rc<dyn BlockDevice>> = match &how.cache {
-            Some(file) => Some(file.open(host)?),
-            None if how.follow.is_some() => {
-                Some(Rc::new(MemDisk::new(how.memory.max(1 << 20) / SECTOR * SECTOR)))
+        let opening: twin_rt::BoxFuture<'_, Result<Rc<dyn ObjectStore>, String>> = match &how.cache
+        {
+            Some(file) => {
+                let device = file.open(host)?;
+                let policy = twin_cache::replacement::REGISTRY.default_entry();
+                Box::pin(async move {
+                    let cached = Cached::open(store, device, policy).await?;
+                    Ok(Rc::new(cached) as Rc<dyn ObjectStore>)
+                })
             }
-            None => None,
+            None => Box::pin(Cached::in_memory(store, how.memory)),
         };
-        if let Some(device) = cache {
-            let policy = twin_cache::replacement::REGISTRY.default_entry();
-            let opening = Cached::open(store, device, policy);
-            let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
-            store = Rc::new(opened.map_err(named)?);
-        }
+        let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
+        let store = opened.map_err(named)?;
         let path = how.journal.map(|file| file.path);
         let settings = settings(path.as_deref())?;
         if let Some(every) = how.follow {

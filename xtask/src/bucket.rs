@@ -15,10 +15,11 @@ use crate::totals::Totals;
 /// The module that is built where no server is in PATH.
 const MODULE: &str = "github.com/versity/versitygw/cmd/versitygw@latest";
 /// The scenarios that are run on volumes in a bucket.
-const SCENARIOS: [&str; 10] = [
+const SCENARIOS: [&str; 11] = [
     "bucket",
     "bucket-local",
     "bucket-follow",
+    "bucket-coded",
     "bill",
     "kill9",
     "fsx",

@@ -61,9 +61,14 @@ impl Server {
         format!("s3://{BUCKET}/{name}")
     }
 
+    /// Where the objects of a volume in its bucket are.
+    pub(crate) fn objects(&self, name: &str) -> PathBuf {
+        self.folder.join("objects").join(BUCKET).join(name)
+    }
+
     /// Bytes of the objects of a volume in its bucket.
     pub(crate) fn stored(&self, name: &str) -> u64 {
-        bytes_below(&self.folder.join("objects").join(BUCKET).join(name))
+        bytes_below(&self.objects(name))
     }
 
     /// Kills it.

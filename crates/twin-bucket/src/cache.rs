@@ -11,14 +11,15 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use twin_cache::{Capacity, Item, Removal, Replacement};
-use twin_disk::{Block, BlockDevice, gather, total};
+use twin_disk::{Block, BlockDevice, cut, total};
 use twin_rt::{BoxFuture, join_all};
 
 use crate::counted::Counted;
 use crate::counts::Counts;
 use crate::local::{LocalDevice, UNIT};
 use crate::objects::block;
-use crate::pack::PREFIX;
+use crate::pack::{PREFIX, checksum};
+use crate::shelf::Shelf;
 use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
 
 /// With which the device begins, so that nobody's file is overwritten by mistake.
@@ -26,6 +27,12 @@ const MAGIC: &[u8] = b"twinfs cache 1\n";
 
 /// Bytes of a chunk.
 pub const CHUNK: u64 = 64 << 10;
+
+/// Bytes for pieces of packs, of the memory that a volume in a bucket has for blocks: a request to a store costs so much more
+/// than its bytes that reading around what is asked pays for the blocks that leave for it.
+pub fn pack_memory(cache_bytes: u64) -> u64 {
+    cache_bytes / 8
+}
 
 /// What a cache has done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,7 +74,7 @@ impl Chunks {
     }
 
     /// A free slot for a chunk that is in none; `None` if each is being read or written.
-    fn take(&mut self, pack: &str, chunk: u32, block: &Block) -> Option<u32> {
+    fn take(&mut self, pack: &str, chunk: u32, (len, crc): (u32, u32)) -> Option<u32> {
         if self.slot_of(pack, chunk).is_some() {
             return None;
         }
@@ -86,7 +93,6 @@ impl Chunks {
             None => pack.into(),
         };
         self.by_pack.entry(Rc::clone(&name)).or_default().insert(chunk, slot);
-        let (len, crc) = (block.len() as u32, block.crc32c());
         let key = (name, chunk);
         self.slots[slot as usize] = Some(Slot { key, len, crc, is_filled: false, readers: 0 });
         self.inserted += 1;
@@ -125,6 +131,8 @@ impl Chunks {
 
 struct State {
     device: LocalDevice,
+    /// It is memory: it needs no checksums, and what is written is not kept.
+    is_memory: bool,
     chunks: RefCell<Chunks>,
     counts: Cell<CacheCounts>,
 }
@@ -169,7 +177,29 @@ impl Cached {
             inserted: 0,
         };
         let (chunks, counts) = (RefCell::new(chunks), Cell::default());
-        Ok(Cached { store, state: Rc::new(State { device, chunks, counts }) })
+        let state = State { device, is_memory: false, chunks, counts };
+        Ok(Cached { store, state: Rc::new(state) })
+    }
+
+    /// The same in `bytes` of memory, for a mount without such a device: a block that is read brings its neighbours. What is
+    /// written is not kept, because the volume above has just had it in its own cache. With less memory than for two chunks
+    /// it is the store itself.
+    ///
+    /// # Errors
+    /// None that memory has.
+    pub async fn in_memory(
+        store: Rc<dyn ObjectStore>,
+        bytes: u64,
+    ) -> Result<Rc<dyn ObjectStore>, String> {
+        if bytes < UNIT + 2 * CHUNK {
+            return Ok(store);
+        }
+        let policy = twin_cache::replacement::REGISTRY.default_entry();
+        let mut cached = Cached::open(store, Rc::new(Shelf::new(bytes)), policy).await?;
+        if let Some(state) = Rc::get_mut(&mut cached.state) {
+            state.is_memory = true;
+        }
+        Ok(Rc::new(cached))
     }
 
     /// What it has done.
@@ -185,8 +215,12 @@ impl State {
         self.counts.set(counts);
     }
 
+    fn checksum(&self, blocks: &[Block]) -> u32 {
+        if self.is_memory { 0 } else { checksum(blocks) }
+    }
+
     /// A chunk from the local device, if it is there.
-    async fn read(&self, pack: &str, chunk: u32) -> Option<Block> {
+    async fn read(&self, pack: &str, chunk: u32) -> Option<Vec<Block>> {
         let (slot, len, crc) = {
             let chunks = &mut *self.chunks.borrow_mut();
             let slot = chunks.slot_of(pack, chunk)?;
@@ -197,12 +231,12 @@ impl State {
             found
         };
         // The slot is neither evicted nor forgotten meanwhile, because it has a reader.
-        let read = self.device.read(place(slot), len.into()).await;
+        let read = self.device.read_blocks(place(slot), len.into()).await;
         let chunks = &mut *self.chunks.borrow_mut();
         if let Some(held) = chunks.slots[slot as usize].as_mut() {
             held.readers -= 1;
         }
-        let good = read.ok().filter(|block| block.crc32c() == crc);
+        let good = read.ok().filter(|blocks| self.checksum(blocks) == crc);
         if good.is_none() {
             self.count(|counts| counts.spoiled += 1);
             let idle = chunks.slots[slot as usize].as_ref().is_some_and(|slot| slot.readers == 0);
@@ -214,12 +248,13 @@ impl State {
     }
 
     /// Puts chunks on the local device. They can be found once they are there; what has no room is left out.
-    async fn fill(&self, pack: &str, first: u32, pieces: Vec<Block>) -> Vec<u32> {
+    async fn fill(&self, pack: &str, first: u32, pieces: Vec<Vec<Block>>) -> Vec<u32> {
         let mut writes = Vec::new();
-        for (chunk, block) in (first..).zip(pieces) {
-            let slot = self.chunks.borrow_mut().take(pack, chunk, &block);
+        for (chunk, blocks) in (first..).zip(pieces) {
+            let of = (total(&blocks) as u32, self.checksum(&blocks));
+            let slot = self.chunks.borrow_mut().take(pack, chunk, of);
             if let Some(slot) = slot {
-                let write = self.device.write(place(slot), vec![block]);
+                let write = self.device.write(place(slot), blocks);
                 writes.push(async move { (slot, write.await) });
             }
         }
@@ -250,10 +285,11 @@ fn place(slot: u32) -> u64 {
     UNIT + u64::from(slot) * CHUNK
 }
 
-/// The chunks of a pack's bytes from the beginning of one on.
-fn pieces(blocks: &[Block]) -> Vec<Block> {
+/// The chunks of a pack's bytes from the beginning of one on. They stay divided as they are: stamps of a simulation would be
+/// other bytes together.
+fn pieces(blocks: &[Block]) -> Vec<Vec<Block>> {
     let all = total(blocks);
-    let piece = |at: u64| gather(blocks, at as usize, CHUNK.min(all - at) as usize);
+    let piece = |at: u64| cut(blocks, at, CHUNK.min(all - at));
     (0..all.div_ceil(CHUNK)).map(|chunk| piece(chunk * CHUNK)).collect()
 }
 
@@ -268,7 +304,7 @@ async fn read(
     let mut found = join_all((first..=last).map(|chunk| state.read(pack, chunk))).await;
     let here = found.iter().flatten().count() as u64;
     state.count(|counts| counts.hits += here);
-    let missing = |block: &Option<Block>| block.is_none();
+    let missing = |chunk: &Option<Vec<Block>>| chunk.is_none();
     if let (Some(from), Some(to)) =
         (found.iter().position(missing), found.iter().rposition(missing))
     {
@@ -278,16 +314,15 @@ async fn read(
         let got = pieces(&content.blocks);
         state.count(|counts| counts.misses += got.len() as u64);
         // Where the pack ends, the rest of the range is not there.
-        for (held, block) in found[from..].iter_mut().zip(&got) {
-            *held = Some(block.clone());
+        for (held, chunk) in found[from..].iter_mut().zip(&got) {
+            *held = Some(chunk.clone());
         }
         let slots = state.fill(pack, first + from as u32, got).await;
         state.publish(slots, true);
     }
-    let blocks: Vec<Block> = found.into_iter().map_while(|block| block).collect();
-    let skip = at - u64::from(first) * CHUNK;
-    let there = total(&blocks).saturating_sub(skip).min(len);
-    let blocks = vec![gather(&blocks, skip.min(total(&blocks)) as usize, there as usize)];
+    let blocks: Vec<Block> = found.into_iter().map_while(|chunk| chunk).flatten().collect();
+    let skip = (at - u64::from(first) * CHUNK).min(total(&blocks));
+    let blocks = cut(&blocks, skip, len.min(total(&blocks) - skip));
     Ok(Content { blocks, version: Version(String::new()) })
 }
 
@@ -312,7 +347,7 @@ impl ObjectStore for Cached {
     }
 
     fn put(&self, name: &str, blocks: Vec<Block>, when: Condition) -> Stored<Version> {
-        if !name.starts_with(PREFIX) {
+        if !name.starts_with(PREFIX) || self.state.is_memory {
             return self.store.put(name, blocks, when);
         }
         let chunks = pieces(&blocks);

@@ -263,7 +263,7 @@ impl Inner {
                 match part {
                     Ok(part) => blocks.extend(part),
                     Err((name, StoreError::Missing)) => missing = Some(name),
-                    Err((name, error)) => return Err(format!("{name}: {error}")),
+                    Err((name, error)) => return Err(error.of(&name)),
                 }
             }
             let Some(name) = missing else { return Ok(blocks) };

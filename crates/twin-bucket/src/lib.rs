@@ -8,8 +8,8 @@
 //! Over it a log-structured layout is at home: what it frees is discarded, and its cleaner is the only one.
 //!
 //! Main types: [`ObjectStore`] (the seam to a bucket), [`Bucket`] (the device), [`Cached`] and [`Journal`] (a store with a
-//! device of this machine before it, which keeps what is read, or what is written until the store has it), [`Follower`] (sees
-//! what another machine writes, as it comes). Start at
+//! device of this machine before it, which keeps what is read, or what is written until the store has it), [`Framed`] (a store whose
+//! objects are compressed or encrypted), [`Follower`] (sees what another machine writes, as it comes). Start at
 //! [`create`] and [`open`]; [`MemoryStore`] is the simplest store.
 //!
 //! ```
@@ -49,6 +49,8 @@ mod device;
 mod extents;
 mod fields;
 mod follow;
+mod framed;
+mod frames;
 mod head;
 mod journal;
 mod local;
@@ -59,12 +61,15 @@ mod pack;
 mod planted;
 mod requests;
 mod settings;
+mod shelf;
 mod store;
 
 pub use bucket::Bucket;
-pub use cache::{CHUNK, CacheCounts, Cached};
+pub use cache::{CHUNK, CacheCounts, Cached, pack_memory};
 pub use counts::Counts;
 pub use follow::{Follower, Seen};
+pub use framed::{Codec, Codecs, Framed, Object, Worked};
+pub use frames::{Coding, Frame, TAG};
 pub use journal::{Journal, JournalError, JournalStatus};
 pub use memory::MemoryStore;
 pub use objects::OpenError;

@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use twin_disk::{Block, BlockDevice, Class, Io, IoError, Origin, all_parts, gather, total};
+use twin_disk::{Block, BlockDevice, Class, Io, IoError, Origin, all_parts, cut, gather, total};
 
 /// The unit of places: no sector of a local device is larger.
 pub(crate) const UNIT: u64 = 4096;
@@ -45,11 +45,16 @@ impl LocalDevice {
 
     /// Reads `len` bytes from any byte on.
     pub(crate) async fn read(&self, at: u64, len: u64) -> Result<Block, IoError> {
+        Ok(gather(&self.read_blocks(at, len).await?, 0, len as usize))
+    }
+
+    /// The same as the device has it.
+    pub(crate) async fn read_blocks(&self, at: u64, len: u64) -> Result<Vec<Block>, IoError> {
         let first = at / UNIT * UNIT;
         let end = (at + len).next_multiple_of(UNIT);
         let io = Io::read(first, end - first, Class::Mixed, Origin::User);
         let blocks = self.submit(io).await?;
-        Ok(gather(&blocks, (at - first) as usize, len as usize))
+        Ok(cut(&blocks, at - first, len))
     }
 
     pub(crate) async fn flush(&self) -> Result<(), IoError> {

@@ -166,7 +166,7 @@ impl Draft {
 }
 
 /// The CRC-32C of what the blocks stand for. Stamps are expanded: a store keeps bytes.
-fn checksum(blocks: &[Block]) -> u32 {
+pub(crate) fn checksum(blocks: &[Block]) -> u32 {
     blocks.iter().fold(0, |crc, block| crc32c::crc32c_append(crc, &block.to_bytes()))
 }
 

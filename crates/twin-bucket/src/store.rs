@@ -39,6 +39,9 @@ pub enum StoreError {
     Unknown(String),
     /// The store does not do it, now or later: no such bucket, no permission.
     Refused(String),
+    /// The object, which the words name, is there, and is not what it should be, or its key is missing. Asking again does
+    /// not help.
+    Unreadable(String),
 }
 
 impl fmt::Display for StoreError {
@@ -48,11 +51,22 @@ impl fmt::Display for StoreError {
             StoreError::Conflict => f.write_str("the object has been changed by somebody else"),
             StoreError::Unknown(why) => write!(f, "the store does not answer: {why}"),
             StoreError::Refused(why) => write!(f, "the store refuses: {why}"),
+            StoreError::Unreadable(why) => f.write_str(why),
         }
     }
 }
 
 impl std::error::Error for StoreError {}
+
+impl StoreError {
+    /// The error in words that name the object.
+    pub(crate) fn of(&self, name: &str) -> String {
+        match self {
+            StoreError::Unreadable(why) => why.clone(),
+            other => format!("{name}: {other}"),
+        }
+    }
+}
 
 /// An object, or a range of it.
 #[derive(Clone, Debug)]

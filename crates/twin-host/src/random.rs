@@ -1,14 +1,14 @@
 //! Random numbers of the host.
 
-/// Random bytes from the host: for identifiers and seeds, which no run may share.
+/// Random bytes from the host, at most 256: for identifiers and seeds, which no run may share, and for keys' nonces.
 ///
 /// # Errors
 /// If the host has none.
-pub fn random_bytes() -> Result<[u8; 16], String> {
-    let mut bytes = [0; 16];
+pub fn random_bytes<const N: usize>() -> Result<[u8; N], String> {
+    let mut bytes = [0; N];
     let flags = rustix::rand::GetRandomFlags::empty();
     match rustix::rand::getrandom(&mut bytes, flags) {
-        Ok(16) => Ok(bytes),
+        Ok(all) if all == N => Ok(bytes),
         Ok(_) => Err("the host has no random numbers".into()),
         Err(error) => Err(format!("random numbers: {error}")),
     }
@@ -19,5 +19,5 @@ pub fn random_bytes() -> Result<[u8; 16], String> {
 /// # Errors
 /// As [`random_bytes`].
 pub fn random_seed() -> Result<u64, String> {
-    Ok(u64::from_le_bytes(random_bytes()?[..8].try_into().unwrap_or_default()))
+    random_bytes().map(u64::from_le_bytes)
 }

@@ -7,7 +7,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use twin_bucket::{
-    Bucket, Counts, Identity, MemoryStore, ObjectStore, Settings, Shape, create, open,
+    Bucket, Cached, Counts, Identity, MemoryStore, ObjectStore, Settings, Shape, create, open,
+    pack_memory,
 };
 use twin_disk::{BlockDevice, Class, Io, Origin};
 use twin_rt::{Rng, Rt};
@@ -78,7 +79,9 @@ impl Below {
             }
         }
         made.close().await.map_err(model_error)?;
-        let device = open_in(rt, shared(), 2).await?;
+        let pieces = pack_memory(config.settings.cache_bytes);
+        let cached = Cached::in_memory(shared(), pieces).await.map_err(model_error)?;
+        let device = open_in(rt, cached, 2).await?;
         Ok(Below {
             disk: service,
             bucket: Some(InBucket { store, device, opening: Rc::default() }),

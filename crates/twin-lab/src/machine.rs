@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use twin_bucket::Shape;
+use twin_bucket::{Shape, pack_memory};
 use twin_disk::{BlockDevice, Recorded};
 use twin_fs::{Cpu, Opened, Volume};
 use twin_rt::{ClockOnly, Rt};
@@ -149,7 +149,10 @@ pub async fn on_volume<T: OnVolume>(
     if !below.has_volume(run) {
         config.of_layout.mkfs(rt, Rc::clone(&device), NOBODY).await?;
     }
-    let settings = config.settings.clone();
+    let mut settings = config.settings.clone();
+    if config.is_billed() {
+        settings.cache_bytes -= pack_memory(settings.cache_bytes);
+    }
     let Opened { volume, .. } = config.of_layout.open(rt, device, cpu, settings).await?;
     below.opened();
     let output = what.run(rt, &below, &volume).await?;

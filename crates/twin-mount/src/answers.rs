@@ -11,7 +11,7 @@ use std::rc::Rc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
-use twin_bucket::Counts;
+use twin_bucket::{Counts, JournalStatus};
 use twin_disk::{Freezable, Frozen};
 use twin_fs::SnapshotView;
 use twin_fs::scrub::ScrubHow;
@@ -24,7 +24,7 @@ use twin_lab::observe::{self, Observing};
 use twin_rt::{BoxFuture, MILLIS, SECS, Time};
 use twin_trace::Recorder;
 
-use crate::media::StoreCounts;
+use crate::media::{OfStore, StoreFigures};
 use crate::observers::{Observation, Observers};
 use crate::scrubbing::{Begun, Scrubbing};
 use crate::states::{states_as_json, why_not_deleted, why_not_kept};
@@ -114,7 +114,7 @@ pub struct Answers {
     /// What the mount records, once it does.
     pub recording: Rc<OnceCell<Recording>>,
     /// What the store was asked, if the volume is in one.
-    pub counts: Option<StoreCounts>,
+    pub store: Option<StoreFigures>,
     /// What is served in place of the volume, if it is followed.
     pub followed: Option<Followed>,
     /// Its scrubs.
@@ -190,7 +190,7 @@ impl Answers {
             "cleaner_read_bytes": written.cleaner_read_bytes,
             "write_cost": cost,
             "scrub": self.scrubbing.figures(),
-            "bucket": self.counts.as_ref().map(bucket),
+            "bucket": self.store.as_ref().map(|store| bucket(store())),
             "follow": self.followed.as_ref().map(|followed| follow(followed, host.rt().now())),
         })
     }
@@ -214,10 +214,13 @@ fn follow(followed: &Followed, now: Time) -> Value {
     })
 }
 
-/// What a store was asked, by the classes in which it charges.
-fn bucket(counts: &StoreCounts) -> Value {
-    let (Counts { gets, puts, deletes, lists, out_bytes, in_bytes, unanswered }, stored_bytes) =
-        counts();
+/// What a store was asked, by the classes in which it charges, and what waits in the journal before it.
+fn bucket(store: OfStore) -> Value {
+    let OfStore { asked, stored_bytes, journal } = store;
+    let Counts { gets, puts, deletes, lists, out_bytes, in_bytes, unanswered } = asked;
+    let journal = journal.map(|JournalStatus { packs, bytes, silent }| {
+        json!({ "packs": packs, "bytes": bytes, "silent": silent })
+    });
     json!({
         "puts": puts,
         "gets": gets,
@@ -227,6 +230,7 @@ fn bucket(counts: &StoreCounts) -> Value {
         "out_bytes": out_bytes,
         "unanswered": unanswered,
         "stored_bytes": stored_bytes,
+        "waiting": journal,
     })
 }
 

@@ -21,7 +21,7 @@ use twin_host::{
 use twin_settings::value::bytes_for_people;
 
 use crate::content::{self, must_be_blank};
-use crate::media::{self, Media, Medium};
+use crate::media::{self, Compression, KeyFrom, Media, Medium, NewMedium};
 
 /// The largest sector of an image file, in bytes.
 const SECTOR: u64 = 4096;
@@ -34,6 +34,10 @@ pub struct MakeRequest {
     pub size: Option<u64>,
     /// Whether an image that is not blank is overwritten.
     pub force: bool,
+    /// How it is compressed, on a medium.
+    pub compression: Compression,
+    /// With which key it is encrypted, on a medium, if it is.
+    pub key: Option<KeyFrom>,
     /// What the volume shall be.
     pub config: Box<dyn LayoutConfig>,
 }
@@ -92,7 +96,8 @@ fn make_on_medium(
     }
     let size = request.size.ok_or(NotMade::NoSize)?;
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
-    let Medium { device, close, .. } = media.make(&host, name, size)?;
+    let new = NewMedium { size, compression: request.compression, key: request.key.clone() };
+    let Medium { device, close, .. } = media.make(&host, name, new)?;
     let making = request.config.mkfs(host.rt(), device, identity);
     let made = host.rt().block_on(making).map_err(|e| e.to_string())?.map_err(|e| e.to_string())?;
     media::end(&host, Some(close))?;
@@ -342,6 +347,8 @@ mod tests {
         std::fs::write(&image, "").unwrap();
         let request = MakeRequest {
             image: image.clone(),
+            compression: Compression::None,
+            key: None,
             size: Some(1 << 40),
             force: false,
             config: twin_lab::layouts::layout("ffs").unwrap().config(),

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::sync::{Mutex, PoisonError};
 
-use twin_bucket::Counts;
+use twin_bucket::{Counts, JournalStatus};
 use twin_disk::BlockDevice;
 use twin_fs::LayoutKind;
 use twin_host::{FileDevice, Host, ImageOptions, create_image, is_remote};
@@ -22,8 +22,8 @@ pub struct How {
     pub read_only: bool,
     /// Followed, with so long an interval between two looks; read-only too.
     pub follow: Option<Nanos>,
-    /// Bytes of memory for what is read of a volume that is followed, unless it has a cache: each new state reads again what the
-    /// one before has read.
+    /// Bytes of memory for pieces of what is read, unless there is a cache. Of a volume that is followed each new state reads
+    /// again what the one before has read.
     pub memory: u64,
     /// Even if its writer did not close it and may live.
     pub take_over: bool,
@@ -31,6 +31,40 @@ pub struct How {
     pub cache: Option<LocalFile>,
     /// Where what is synced is kept on this machine until the medium has it.
     pub journal: Option<LocalFile>,
+    /// The key, if the volume is encrypted.
+    pub key: Option<KeyFrom>,
+}
+
+/// Where the key of an encrypted volume comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum KeyFrom {
+    /// A file has it.
+    File(PathBuf),
+    /// A command of the shell prints it.
+    Command(String),
+}
+
+/// How what is kept on a medium is compressed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Compression {
+    /// Not at all.
+    #[default]
+    None,
+    /// Zstandard.
+    Zstd,
+    /// LZ4: faster, and less.
+    Lz4,
+}
+
+/// What a new volume on a medium shall be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewMedium {
+    /// Bytes of its device.
+    pub size: u64,
+    /// How it is compressed.
+    pub compression: Compression,
+    /// With which key it is encrypted, if it is.
+    pub key: Option<KeyFrom>,
 }
 
 /// A file or block device of this machine beside a medium.
@@ -62,14 +96,25 @@ pub struct Medium {
     pub device: Rc<dyn BlockDevice>,
     /// What is to be done once the volume on it is closed.
     pub close: Close,
-    /// What its store was asked since it was opened.
-    pub counts: StoreCounts,
+    /// What is known of its store.
+    pub store: StoreFigures,
     /// If it is followed, by whom.
     pub follow: Option<Begun>,
 }
 
-/// What a store was asked, and the bytes that it keeps.
-pub type StoreCounts = Rc<dyn Fn() -> (Counts, u64)>;
+/// What is known of a store at this moment.
+pub type StoreFigures = Rc<dyn Fn() -> OfStore>;
+
+/// What is known of a store.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OfStore {
+    /// What it was asked since the volume was opened.
+    pub asked: Counts,
+    /// Bytes that are there, before compression.
+    pub stored_bytes: u64,
+    /// What waits in the journal on this machine, if there is one.
+    pub journal: Option<JournalStatus>,
+}
 
 /// Ends the use of a medium.
 pub type Close = Rc<dyn Fn() -> BoxFuture<'static, Result<(), String>>>;
@@ -90,11 +135,11 @@ pub trait Media: Sync {
     /// What its names begin with, before `://`.
     fn scheme(&self) -> &'static str;
 
-    /// Makes room for a volume of `size` bytes where there is none.
+    /// Makes room for a volume where there is none.
     ///
     /// # Errors
     /// If there is one, or the medium fails.
-    fn make(&self, host: &Host, name: &str, size: u64) -> Result<Medium, String>;
+    fn make(&self, host: &Host, name: &str, new: NewMedium) -> Result<Medium, String>;
 
     /// Opens a volume.
     ///

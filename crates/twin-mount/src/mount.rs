@@ -11,6 +11,7 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use twin_bucket::pack_memory;
 use twin_fs::{FileSystem, FsError, LayoutKind, STATES_MOST, Settings, Volume};
 use twin_host::fuse::{Deputy, Mount as FuseMount, MountOptions, Ready, SessionOptions};
 use twin_host::serving::{
@@ -19,7 +20,7 @@ use twin_host::serving::{
 };
 use twin_host::{
     Budget, FlightRecorder, Grade, Host, HostOptions, ImageOptions, Interrupts, NewFile,
-    QueueChoice, Relation, Signals, Words, is_foreign, random_seed, relation,
+    QueueChoice, Relation, Signals, Words, is_foreign, is_remote, random_seed, relation,
 };
 use twin_lab::follow::{Followed, Watch};
 use twin_lab::observe::Observing;
@@ -133,7 +134,7 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
             return Err(why);
         }
     };
-    let Opened { volume, recovery, flight, freezable, observers, close, counts, follow, host: _ } =
+    let Opened { volume, recovery, flight, freezable, observers, close, store, follow, host: _ } =
         opened;
     if let (Some(flight), Some(path)) = (&flight, &request.flight) {
         flight.on_end(end_of_recording(words, "the flight log", path.clone()));
@@ -152,7 +153,7 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
         layout,
         image,
         recording,
-        counts,
+        store,
         followed: follow.as_ref().map(|(_, followed)| followed.clone()),
         scrubbing: Scrubbing::default(),
         say: Rc::new(move |line| log.say(Grade::Error, line)),
@@ -497,12 +498,16 @@ fn open(
 }
 
 /// Memory for blocks of a volume, and how it is opened. Of one that is followed each state has its own, and all of them
-/// together half of the whole; the other half keeps what was read of the bucket.
+/// together half of the whole; the other half keeps what was read of the bucket. Other mounts keep that in what
+/// [`pack_memory`] says, unless they have a local cache.
 fn memory(request: &MountRequest) -> (u64, How) {
     let all = request.budget.cache;
+    let with = |blocks, memory| (blocks, How { memory, ..request.how.clone() });
+    let is_in_memory = is_remote(&request.image).is_some() && request.how.cache.is_none();
     match request.how.follow {
-        None => (all, request.how.clone()),
-        Some(_) => (all / 2 / STATES_MOST as u64, How { memory: all / 2, ..request.how.clone() }),
+        Some(_) => with(all / 2 / STATES_MOST as u64, all / 2),
+        None if is_in_memory => with(all - pack_memory(all), pack_memory(all)),
+        None => with(all, 0),
     }
 }
 

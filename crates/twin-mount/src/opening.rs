@@ -14,7 +14,7 @@ use twin_lab::follow::{Followed, Watch};
 use twin_rt::{Categories, LogEvent};
 use twin_settings::{SettingsError, grammar};
 
-use crate::media::{self, Close, How, Media, Medium, StoreCounts};
+use crate::media::{self, Close, How, Media, Medium, StoreFigures};
 use crate::observers::Observers;
 
 /// Who is told of events.
@@ -37,7 +37,7 @@ pub struct Opened {
     /// What is to be done once the volume is closed, if it is on a medium of its own.
     pub close: Option<Close>,
     /// What the store of such a medium was asked.
-    pub counts: Option<StoreCounts>,
+    pub store: Option<StoreFigures>,
     /// If the volume is followed, what is served in its place, and who looks for newer states.
     pub follow: Option<(Watch, Followed)>,
 }
@@ -114,6 +114,9 @@ pub fn device(
     }
 }
 
+/// Bytes of memory for pieces of what is read of a volume on a medium by a command that reads all of it.
+const LOOKED_AT: u64 = 16 << 20;
+
 /// A volume's device, to be looked at or repaired, wherever it is; and what is to be done with it in the end.
 ///
 /// # Errors
@@ -125,7 +128,7 @@ pub fn device_anywhere(
     options: &ImageOptions,
 ) -> Result<(Rc<dyn BlockDevice>, Option<Close>), String> {
     if let Some((media, name)) = media::of(image)? {
-        let how = How { read_only: options.read_only, ..How::default() };
+        let how = How { read_only: options.read_only, memory: LOOKED_AT, ..How::default() };
         let Medium { device, close, .. } = media.open(host, name, how)?;
         return Ok((device, Some(close)));
     }
@@ -173,9 +176,9 @@ pub fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused
     let twin_fs::Opened { volume, recovery } =
         open_device(&host, image, device, &*of_layout, settings)?;
     let observers = flight.is_none().then(|| Observers::of(&host, &volume, requests));
-    let (close, counts) = (None, None);
+    let (close, store) = (None, None);
     let follow = None;
-    Ok(Opened { host, volume, recovery, flight, freezable, observers, close, counts, follow })
+    Ok(Opened { host, volume, recovery, flight, freezable, observers, close, store, follow })
 }
 
 /// The same of a volume that is no image.
@@ -191,8 +194,8 @@ fn open_on_medium(media: &dyn Media, name: &str, options: OpenOptions) -> Result
         host.rt().log_to(categories, listener);
     }
     let how = How { read_only: image.read_only, ..how };
-    let Medium { device, close, counts, follow } = media.open(&host, name, how)?;
-    let (close, counts, flight, observers) = (Some(close), Some(counts), None, None);
+    let Medium { device, close, store, follow } = media.open(&host, name, how)?;
+    let (close, store, flight, observers) = (Some(close), Some(store), None, None);
     if let Some(begun) = follow {
         let begin = Watch::begin(host.rt(), begun, of_layout, settings);
         let begun = host.rt().block_on(begin).map_err(|e| e.to_string())?;
@@ -208,7 +211,7 @@ fn open_on_medium(media: &dyn Media, name: &str, options: OpenOptions) -> Result
             freezable,
             observers,
             close,
-            counts,
+            store,
             follow,
         });
     }
@@ -217,7 +220,7 @@ fn open_on_medium(media: &dyn Media, name: &str, options: OpenOptions) -> Result
     let opened = open_device(&host, Path::new(name), device, &*of_layout, settings)?;
     let twin_fs::Opened { volume, recovery } = opened;
     let (freezable, follow) = (Some(freezable), None);
-    Ok(Opened { host, volume, recovery, flight, freezable, observers, close, counts, follow })
+    Ok(Opened { host, volume, recovery, flight, freezable, observers, close, store, follow })
 }
 
 /// Opens the volume in an image on a host that has others too. Flights are not for these.

@@ -6,6 +6,7 @@ use clap::builder::{PossibleValue, PossibleValuesParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use twin_lab::layouts::LAYOUTS;
 use twin_lab::log_categories;
+use twin_mount::media::KeyFrom;
 use twin_rt::{Categories, Category};
 
 use crate::choices::{block_formats, foreign_formats, measures, placements, volume_victims};
@@ -211,11 +212,44 @@ pub(crate) struct Mkfs {
     /// cost space for the tables. Default: 4K (classic), 8K (others).
     #[arg(long)]
     pub(crate) bytes_per_inode: Option<Size>,
+    /// Compress what goes into a bucket: with zstd, or faster and less with lz4.
+    #[arg(long, value_enum)]
+    pub(crate) compression: Option<Compression>,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
     /// Overwrite the image or device, whatever it contains.
     #[arg(long)]
     pub(crate) force: bool,
-    /// The image file or block device.
+    /// The image file or block device, or s3://BUCKET/NAME.
     pub(crate) image: PathBuf,
+}
+
+/// How what goes into a bucket is compressed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Compression {
+    Zstd,
+    Lz4,
+}
+
+/// The key of an encrypted volume in a bucket.
+#[derive(Args)]
+pub(crate) struct KeyArgs {
+    /// The key with which a volume in a bucket is encrypted is in this file: 32 bytes, or 64 hexadecimal digits. Without it the volume
+    /// can never be read again. Commands without this option take TWINFS_KEY_FILE of the environment.
+    #[arg(help_heading = "Device", long, value_name = "FILE")]
+    pub(crate) key_file: Option<PathBuf>,
+    /// The same from a command of the shell that prints it, such as one of a password manager. Commands without this option take
+    /// TWINFS_KEY_COMMAND of the environment.
+    #[arg(help_heading = "Device", long, value_name = "COMMAND", conflicts_with = "key_file")]
+    pub(crate) key_command: Option<String>,
+}
+
+impl KeyArgs {
+    /// What was given, if anything.
+    pub(crate) fn named(&self) -> Option<KeyFrom> {
+        let file = self.key_file.clone().map(KeyFrom::File);
+        file.or_else(|| self.key_command.clone().map(KeyFrom::Command))
+    }
 }
 
 /// Clean the log of a volume that is not mounted.

@@ -119,7 +119,7 @@ const ALONE: [&str; 2] = ["aged", "cleaning"];
 
 /// The scenarios of the night, and why they are not for every change: whether they pass depends on how
 /// fast the machine is meanwhile, or they are long.
-const NIGHT: [(&str, &str); 22] = [
+const NIGHT: [(&str, &str); 23] = [
     ("aged", "holds times against simulated ones, alone on the machine"),
     ("cleaning", "holds times against simulated ones, alone on the machine"),
     ("forecast", "holds what was foretold of a time against that time"),
@@ -140,6 +140,7 @@ const NIGHT: [(&str, &str); 22] = [
     ("package", "makes a Debian first"),
     ("bill", "needs a program of its own and a server of objects"),
     ("bucket", "needs a program of its own and a server of objects"),
+    ("bucket-coded", "needs a program of its own and a server of objects"),
     ("bucket-follow", "needs a program of its own and a server of objects"),
     ("bucket-local", "needs a program of its own and a server of objects"),
 ];

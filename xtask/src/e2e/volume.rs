@@ -53,7 +53,7 @@ impl<'a> Volume<'a> {
         Ok(volume)
     }
 
-    /// Makes a volume of that name in a bucket, whose server the environment names.
+    /// Makes a volume of that name in a bucket, whose server the environment names, with these words for `twinfs mkfs`.
     ///
     /// # Errors
     /// The message of `twinfs mkfs`.
@@ -61,11 +61,11 @@ impl<'a> Volume<'a> {
         bench: &'a Bench,
         name: &str,
         environment: Vec<(String, String)>,
-        size: &str,
+        words: &[&str],
     ) -> Result<Volume<'a>, String> {
         let mut volume = Volume::at(bench, name.into())?;
         volume.environment = environment;
-        volume.mkfs(&["--size", size])?;
+        volume.mkfs(words)?;
         Ok(volume)
     }
 
@@ -188,6 +188,11 @@ impl<'a> Volume<'a> {
         self.options = options.iter().map(|&option| option.into()).collect();
     }
 
+    /// Adds a variable to the environment of later commands.
+    pub(crate) fn set_variable(&mut self, name: &str, value: &str) {
+        self.environment.push((name.into(), value.into()));
+    }
+
     /// The mounted root.
     pub(crate) fn dir(&self) -> &Path {
         &self.dir
@@ -252,6 +257,14 @@ impl<'a> Volume<'a> {
     /// The findings of `twinfs check`.
     pub(crate) fn check(&self) -> Result<(), String> {
         self.twinfs(&["check"], &[&self.image]).map(drop)
+    }
+
+    /// Reads all of it, too.
+    ///
+    /// # Errors
+    /// The findings of `twinfs check --data`.
+    pub(crate) fn check_data(&self) -> Result<(), String> {
+        self.twinfs(&["check", "--data"], &[&self.image]).map(drop)
     }
 
     /// Unmounts it and checks it.

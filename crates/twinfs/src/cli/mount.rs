@@ -7,7 +7,7 @@ use twin_host::QueueChoice;
 use twin_lab::log_categories;
 use twin_rt::{Categories, Nanos};
 
-use super::{Beside, ObserveMount, interval, log_help};
+use super::{Beside, KeyArgs, ObserveMount, interval, log_help};
 use crate::choices::{disk_queue, disk_queue_help, replacement, replacement_help};
 use crate::size::Size;
 
@@ -98,6 +98,8 @@ pub(crate) struct Mount {
         requires = "journal_file"
     )]
     pub(crate) journal_size: Size,
+    #[command(flatten)]
+    pub(crate) key: KeyArgs,
     /// How long to poll for the next request before sleeping. Higher values shorten latencies and use more
     /// processor time; 0 to 1000 are sensible.
     #[arg(help_heading = "Device", long, value_name = "MICROSECONDS", default_value_t = 200)]

@@ -10,18 +10,36 @@ use twin_lab::layouts::{LAYOUTS, layout};
 use twin_mount::make::{MakeRequest, NotMade, make};
 use twin_mount::media;
 
-use crate::cli::Mkfs;
+use crate::cli::{Compression, Mkfs};
 use crate::size::Size;
+
+/// Why an image has no key.
+pub(super) const ENCRYPTED_IMAGE: &str = "--key-file and --key-command are for volumes in buckets, s3://BUCKET/NAME: for an image make a device \
+     that encrypts (cryptsetup) and the volume on it";
 
 pub(crate) fn run(args: &Mkfs, interrupts: &Interrupts) -> Outcome {
     let kind = layout(&args.layout).map_err(|error| error.to_string())?;
     if let Some((_, name)) = media::of(&args.image)?.filter(|_| !kind.is_log()) {
         return Err(usage(format!("{name}: only a log fits into a bucket: --layout lfs")));
     }
+    if is_remote(&args.image).is_none() {
+        if args.key.named().is_some() {
+            return Err(usage(ENCRYPTED_IMAGE));
+        }
+        if args.compression.is_some() {
+            return Err(usage("--compression is for volumes in buckets, s3://BUCKET/NAME"));
+        }
+    }
     let request = MakeRequest {
         image: args.image.clone(),
         size: args.size.map(|size| size.0),
         force: args.force,
+        compression: match args.compression {
+            None => media::Compression::None,
+            Some(Compression::Zstd) => media::Compression::Zstd,
+            Some(Compression::Lz4) => media::Compression::Lz4,
+        },
+        key: args.key.named(),
         config: config(args, kind)?,
     };
     match make(&request, interrupts, &Shown, &|line| say(line)) {

@@ -14,6 +14,7 @@ use twin_mount::mount::{MountRequest, serve_volume};
 use twin_mount::nfs::NfsBeside;
 use twin_mount::opening::set_for_open;
 
+use super::mkfs::ENCRYPTED_IMAGE;
 use crate::cli::{Mount, MountChoice};
 use crate::size::Size;
 
@@ -91,6 +92,7 @@ fn make_absolute(args: &mut Mount) -> Result<(), String> {
         &mut args.observed,
         &mut args.local_cache,
         &mut args.journal_file,
+        &mut args.key.key_file,
     ];
     for path in paths.into_iter().flatten() {
         *path = absolute(path)?;
@@ -104,6 +106,9 @@ fn how(args: &Mount) -> Result<How, String> {
     if is_image && (args.take_over || args.local_cache.is_some() || args.journal_file.is_some()) {
         let words = "--take-over, --local-cache and --journal-file are for volumes in buckets";
         return Err(format!("{words}, s3://BUCKET/NAME"));
+    }
+    if is_image && args.key.named().is_some() {
+        return Err(ENCRYPTED_IMAGE.into());
     }
     if is_image && args.follow.is_some() {
         return Err("--follow is for volumes in buckets, s3://BUCKET/NAME".into());
@@ -125,6 +130,7 @@ fn how(args: &Mount) -> Result<How, String> {
         take_over: args.take_over,
         cache: local(&args.local_cache, args.local_cache_size),
         journal: local(&args.journal_file, args.journal_size),
+        key: args.key.named(),
     })
 }
 

@@ -99,8 +99,18 @@ fn bucket_in_words(bucket: &serde_json::Value) -> String {
         None | Some(0) => String::new(),
         Some(some) => format!("; {some} without an answer"),
     };
+    let journal = &bucket["waiting"];
+    let waiting = match journal["packs"].as_u64() {
+        None => String::new(),
+        Some(0) => "\njournal          empty: the bucket has all that was synced".into(),
+        Some(packs) => {
+            let bytes = Size(journal["bytes"].as_u64().unwrap_or_default());
+            let silent = journal["silent"].as_str().map_or(String::new(), |why| format!(": {why}"));
+            format!("\njournal          {packs} packs of {bytes} are on this machine alone{silent}")
+        }
+    };
     format!(
-        "\nbucket           {puts} PUT of {}, {} GET of {}, {} DELETE, {} LIST{again}; {} there",
+        "\nbucket           {puts} PUT of {}, {} GET of {}, {} DELETE, {} LIST{again}; {} there{waiting}",
         size("in_bytes"),
         bucket["gets"],
         size("out_bytes"),

@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A metric: its name after `twinfs_`, its kind, its help, and where it is in the row of `stat --format json`.
 type Metric = (&'static str, &'static str, &'static str, &'static str);
 
-const METRICS: [Metric; 24] = [
+const METRICS: [Metric; 25] = [
     ("capacity_bytes", "gauge", "Size of the volume.", "/capacity_bytes"),
     ("used_bytes", "gauge", "Bytes in use.", "/used_bytes"),
     ("used_inodes", "gauge", "Inodes in use.", "/used_inodes"),
@@ -63,6 +63,12 @@ const METRICS: [Metric; 24] = [
         "counter",
         "Requests that the bucket did not answer, or told to come again.",
         "/figures/bucket/unanswered",
+    ),
+    (
+        "bucket_journal_bytes",
+        "gauge",
+        "Bytes that were synced and are on this machine alone.",
+        "/figures/bucket/waiting/bytes",
     ),
     ("follow_head", "gauge", "The head that a mount that follows shows.", "/figures/follow/head"),
     (

@@ -99,7 +99,8 @@ fn both(bench: &Bench, server: &Server, load: &Load) -> Result<(Value, Value), S
     let (trace, name) = (bench.dir.join("bill.tw"), load.name.replace(' ', "-"));
     let word = trace.to_str().ok_or("the path is not UTF-8")?;
     let _ = std::fs::remove_file(&trace);
-    let mut volume = Volume::make_in(bench, &server.volume(&name), server.environment(), "16G")?;
+    let mut volume =
+        Volume::make_in(bench, &server.volume(&name), server.environment(), &["--size", "16G"])?;
     volume.set_options(&["--cache", load.cache, "--record", word]);
     volume.mount()?;
     bench.shell(volume.dir(), &(load.script)(bench))?;

@@ -25,7 +25,8 @@ const IDLE_MS: (u64, u64) = (60_000, 15_000);
 fn run(bench: &Bench) -> Outcome {
     let mut server = served::server(bench)?;
     let mut rng = Rng::new(bench.seed);
-    let mut volume = Volume::make_in(bench, &server.volume("first"), server.environment(), "4G")?;
+    let mut volume =
+        Volume::make_in(bench, &server.volume("first"), server.environment(), &["--size", "4G"])?;
     volume.mount()?;
     let dir = volume.dir().join("work");
     let mut writer = Writer::new(dir, rng.next(), false).map_err(|error| error.to_string())?;

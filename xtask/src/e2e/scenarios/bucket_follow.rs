@@ -40,7 +40,7 @@ fn run(bench: &Bench) -> Outcome {
     let mut server = served::server(bench)?;
     let mut rng = Rng::new(bench.seed);
     let name = server.volume("followed");
-    let mut volume = Volume::make_in(bench, &name, server.environment(), SIZE)?;
+    let mut volume = Volume::make_in(bench, &name, server.environment(), &["--size", SIZE])?;
     volume.mount()?;
     let work = volume.dir().join("work");
     let mut writer =

@@ -1,6 +1,8 @@
 //! A volume in a bucket with a journal and a cache on this machine: its server is away while a client syncs, and its daemon is
 //! killed before the server is back.
 
+use std::process::Command;
+
 use super::super::bench::Bench;
 use super::super::rng::Rng;
 use super::super::volume::Volume;
@@ -22,7 +24,8 @@ const AWAY_MS: u64 = 3000;
 fn run(bench: &Bench) -> Outcome {
     let mut server = served::server(bench)?;
     let mut rng = Rng::new(bench.seed);
-    let mut volume = Volume::make_in(bench, &server.volume("local"), server.environment(), "4G")?;
+    let mut volume =
+        Volume::make_in(bench, &server.volume("local"), server.environment(), &["--size", "4G"])?;
     let (journal, cache) = (bench.dir.join("journal"), bench.dir.join("cache"));
     let (journal, cache) = (journal.display().to_string(), cache.display().to_string());
     let both = [
@@ -44,6 +47,10 @@ fn run(bench: &Bench) -> Outcome {
             writer.step().map_err(|error| at(format!("while the server was away: {error}")))?;
         }
         while_away += writer.done - before;
+        let told = bench.run(Command::new(&bench.program).arg("stat").arg(volume.dir()))?;
+        if !told.contains("are on this machine alone") {
+            return Err(at(format!("stat does not say what the journal has: {told}")).into());
+        }
         volume.kill9();
         server.restart().map_err(at)?;
         if kill == 1 {

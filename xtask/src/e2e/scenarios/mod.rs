@@ -4,6 +4,7 @@ mod aged;
 mod bigdir;
 mod bill;
 mod bucket;
+mod bucket_coded;
 mod bucket_follow;
 mod bucket_local;
 mod build;
@@ -79,6 +80,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     bucket::SCENARIO,
     bucket_local::SCENARIO,
     bucket_follow::SCENARIO,
+    bucket_coded::SCENARIO,
     bill::SCENARIO,
     flush::SCENARIO,
     rewrite::SCENARIO,
