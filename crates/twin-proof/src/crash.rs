@@ -15,6 +15,7 @@ use twin_rt::{FixedMap, Rng, SECS, Time};
 
 use super::contents::Contents;
 use super::drive::{Ack, drive};
+use super::growing::{self, Growing};
 use super::oracle::{self, History, Place};
 use super::recount::recount;
 use super::restarts::Restarts;
@@ -110,14 +111,17 @@ pub(super) struct Recorded {
 
 pub(super) fn run(scenario: &Scenario) -> Result<Recorded, String> {
     let (platter, model) = prepare(scenario)?;
+    let platter = platter.grown(scenario.grow);
     let log = WriteLog::new();
     let faults = twin_sim::faults::FaultPlan::none();
     let start = Time(SECS);
     let mut world = World::build(scenario, platter, Timing::Jitter, start, faults, Some(&log));
-    world.open()?;
+    world.open_as(growing::first_part(scenario, world.device()))?;
+    let growing = Growing::begin(scenario, &world);
     let mut history = History::new(scenario, &model);
     let generator = super::generator(scenario)?;
     let (mut journal, _) = drive(scenario, &world, generator, scenario.ops, Some(&log))?;
+    growing.end(scenario, &world)?;
     let end = world.rt.now();
     let stats = world.volume().layout.stats();
     if scenario.seed.is_multiple_of(2) {
@@ -250,6 +254,7 @@ impl Restart<'_> {
         let start = self.end + self.explored.failures;
         let mut world = World::new(self.scenario, platter, Timing::Instant, start);
         let recovered = world.open()?;
+        growing::has_a_size_of_its_own(self.scenario, &world)?;
         self.explored.rolled += u64::from(recovered.log_writes > 0);
         let counted = recount(&world.disk.platter())?;
         let used = world.volume().layout.space().0;
@@ -278,6 +283,7 @@ impl Restart<'_> {
     /// The volume goes on to work: more requests, closing, opening.
     fn work(&self, found: usize, world: &mut World, number: u64) -> Result<(), String> {
         let scenario = self.scenario;
+        growing::take_rest(scenario, world)?;
         let mut model = self.history.state(found).clone();
         model.crash();
         let mut history = History::new(scenario, &model);
