@@ -441,11 +441,16 @@ mod tests {
         assert_eq!((now[0], now[600], now[8191], now[40_000]), (101, 102, 101, 103));
         assert_eq!(frozen.kept_bytes(), 3 * 4096);
         assert!(rt.block_on(old.submit(write(0, 1, 512))).unwrap().is_err());
+        let grow = |to| rt.block_on(disk.grow(Some(to))).unwrap();
+        assert!(grow(65_536).is_err(), "the fork was made of the smaller one");
         drop((old, frozen));
+        assert_eq!((grow(65_536), disk.info().size), (Ok(65_536), 65_536));
         // Not kept any more, and it can be frozen again, as it is now.
         let again = Rc::new(rt.block_on(disk.freeze(8192)).unwrap().unwrap());
         rt.block_on(disk.submit(write(0, 7, 512))).unwrap().unwrap();
+        rt.block_on(disk.submit(write(61_440, 7, 4096))).unwrap().unwrap();
         assert_eq!(read(&rt, &again.device(), 0, 40_960), now);
+        assert_eq!(read(&rt, &again.device(), 61_440, 4096), [0; 4096]);
     }
 
     #[test]

@@ -89,6 +89,23 @@ mod tests {
     use std::fs::File;
 
     #[test]
+    fn a_file_grows_and_must_keep_the_size_that_it_got() {
+        let place = std::env::temp_dir().join(format!("twinfs-grows-{}", std::process::id()));
+        let file = File::create(&place).unwrap();
+        file.set_len(8192).unwrap();
+        let fd = Arc::new(OwnedFd::from(File::options().write(true).open(&place).unwrap()));
+        let extent = Extent::new(fd, false, 8192, Claim::default());
+        assert_eq!(extent.grow(Some(20_000)), Ok(20_000));
+        assert_eq!(file.metadata().unwrap().len(), 20_000);
+        assert_eq!(extent.grow(Some(10_000)), Ok(20_000), "it never becomes smaller");
+        file.set_len(30_000).unwrap();
+        assert_eq!(extent.grow(None), Ok(30_000));
+        file.set_len(20_000).unwrap();
+        assert!(extent.check().is_some());
+        std::fs::remove_file(&place).unwrap();
+    }
+
+    #[test]
     fn a_file_that_was_cut_stays_refused_when_it_is_long_again() {
         let place = std::env::temp_dir().join(format!("twinfs-extent-{}", std::process::id()));
         let file = File::create(&place).unwrap();
@@ -104,6 +121,7 @@ mod tests {
         );
         file.set_len(8192).unwrap();
         assert!(extent.check().is_some());
+        assert!(extent.grow(Some(16384)).is_err(), "what was lost is not made up for");
         std::fs::remove_file(&place).unwrap();
     }
 }

@@ -19,6 +19,7 @@ mod fsx;
 mod fuse_nfs;
 mod git;
 mod gitkill;
+mod grow;
 mod holes;
 mod hostile;
 mod instructions;
@@ -66,6 +67,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     pjdfstest::SCENARIO,
     times::SCENARIO,
     enospc::SCENARIO,
+    grow::SCENARIO,
     sync::SCENARIO,
     crashlab::SCENARIO,
     holes::SCENARIO,
