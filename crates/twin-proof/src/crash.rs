@@ -76,6 +76,8 @@ pub struct Explored {
     pub cleaned: u64,
     /// Checkpoints while the power failed.
     pub checkpoints: u64,
+    /// Segments in use in the end that the volume did not have in the beginning.
+    pub new_segments: u64,
 }
 
 impl std::ops::AddAssign for Explored {
@@ -89,6 +91,7 @@ impl std::ops::AddAssign for Explored {
         self.states += other.states;
         self.cleaned += other.cleaned;
         self.checkpoints += other.checkpoints;
+        self.new_segments += other.new_segments;
     }
 }
 
@@ -107,6 +110,7 @@ pub(super) struct Recorded {
     pub(super) history: History,
     pub(super) end: Time,
     stats: LfsStats,
+    new_segments: u64,
 }
 
 pub(super) fn run(scenario: &Scenario) -> Result<Recorded, String> {
@@ -117,6 +121,7 @@ pub(super) fn run(scenario: &Scenario) -> Result<Recorded, String> {
     let start = Time(SECS);
     let mut world = World::build(scenario, platter, Timing::Jitter, start, faults, Some(&log));
     world.open_as(growing::first_part(scenario, world.device()))?;
+    let had = world.volume().layout.superblock().segments();
     let growing = Growing::begin(scenario, &world);
     let mut history = History::new(scenario, &model);
     let generator = super::generator(scenario)?;
@@ -124,6 +129,9 @@ pub(super) fn run(scenario: &Scenario) -> Result<Recorded, String> {
     growing.end(scenario, &world)?;
     let end = world.rt.now();
     let stats = world.volume().layout.stats();
+    let new_segments = world.volume().layout.with_segments(|table| {
+        (had..table.count()).filter(|segment| table.entry(*segment).live_bytes > 0).count() as u64
+    });
     if scenario.seed.is_multiple_of(2) {
         world.close()?;
         let replied = journal.replies.len();
@@ -138,13 +146,14 @@ pub(super) fn run(scenario: &Scenario) -> Result<Recorded, String> {
         world.crash();
     }
     history.follow(&journal)?;
-    Ok(Recorded { log, history, end, stats })
+    Ok(Recorded { log, history, end, stats, new_segments })
 }
 
 impl Recorded {
     fn explore(&self, scenario: &Scenario, depth: &Depth) -> Result<Explored, String> {
         let (cleaned, checkpoints) = (self.stats.cleaned_segments, self.stats.checkpoints);
-        let explored = Explored { cleaned, checkpoints, ..Explored::default() };
+        let new_segments = self.new_segments;
+        let explored = Explored { cleaned, checkpoints, new_segments, ..Explored::default() };
         let mut restart = Restart {
             scenario,
             history: &self.history,

@@ -13,8 +13,8 @@ use twin_rt::{MILLIS, Rng};
 
 use super::{Scenario, World};
 
-/// How often is looked whether a volume has grown.
-const LOOK_NS: u64 = 10 * MILLIS;
+/// How often is looked how far the clients are, and whether the volume has grown.
+const LOOK_NS: u64 = MILLIS;
 
 /// The sizes that the volume of a scenario has one after the other.
 pub(super) fn sizes(scenario: &Scenario) -> Vec<u64> {
@@ -33,12 +33,18 @@ impl Growing {
     pub(super) fn begin(scenario: &Scenario, world: &World) -> Growing {
         let growing = Growing::default();
         let mut rng = Rng::stream(scenario.seed, "when it grows");
-        let waits: Vec<u64> = sizes(scenario).iter().map(|_| rng.below(600) * MILLIS).collect();
-        let steps: Vec<(u64, u64)> = sizes(scenario).into_iter().zip(waits).skip(1).collect();
+        // It grows in the first and in the second third of the requests.
+        let third = (scenario.ops / 3).max(1);
+        let steps: Vec<(u64, u64)> = (0..)
+            .zip(sizes(scenario).into_iter().skip(1))
+            .map(|(nth, size)| (nth * third + rng.below(third), size))
+            .collect();
         let (its, volume, rt) = (growing.clone(), world.volume().clone(), world.rt.clone());
         world.rt.spawn("growing", async move {
-            for (size, wait_ns) in steps {
-                rt.sleep(wait_ns).await;
+            for (after, size) in steps {
+                while volume.core().operations() < after {
+                    rt.sleep(LOOK_NS).await;
+                }
                 let grown = volume.grow(Some(size)).await;
                 its.0.borrow_mut().push(grown);
             }

@@ -237,11 +237,25 @@ impl Scenario {
     /// A scenario whose volume becomes larger while clients work: within a block of the usage table or beyond.
     pub fn growing(seed: u64) -> Scenario {
         let mut rng = Rng::stream(seed, "growing");
-        let scenario = Scenario::of_kind(seed);
-        let more = *rng.pick(&[1 << 20, 6 << 20, 40 << 20, 90 << 20]);
+        let size = *rng.pick(&[4 << 20, 15 << 20, 15 << 20]);
+        let more = *rng.pick(&[2 << 20, 12 << 20, 30 << 20]);
         let profile = if seed.is_multiple_of(3) { Profile::Classic } else { Profile::Modern };
-        let streams = if profile == Profile::Classic { 1 } else { scenario.streams };
-        Scenario { profile, streams, segment: 64 << 10, grow: scenario.size + more, ..scenario }
+        let streams = if profile == Profile::Classic { 1 } else { rng.range(1, 3) as u32 };
+        Scenario {
+            profile,
+            streams,
+            size,
+            grow: size + more,
+            segment: 64 << 10,
+            // On a full volume what is clean afterwards is new.
+            fill: *rng.pick(&[85, 95]),
+            workload: (*rng.pick(&["fill", "fill", "small_files", "overwrite"])).into(),
+            ops: 400,
+            space: 12 << 20,
+            write: 70_000,
+            stamps: true,
+            ..Scenario::draw(seed)
+        }
     }
 
     /// A scenario that fills its volume to the brim, again and again.
