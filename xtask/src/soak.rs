@@ -34,6 +34,7 @@ pub(crate) const KINDS: &[(&str, &str, &str, &str)] = &[
     ("ffs", "twin-proof", "campaign", "power failures of clustered volumes"),
     ("ffs-reuse", "twin-proof", "campaign", "clustered volumes short of space, failing in turn"),
     ("lfs-reuse", "twin-proof", "campaign", "the same on the log"),
+    ("grow", "twin-proof", "campaign", "power failures while a log grows below its clients"),
     ("snapshots", "twin-proof", "campaign", "snapshots of logs beside clients, and power failures"),
     ("ffs-images", "twin-proof", "campaign", "damaged clustered volumes, used and repaired"),
     ("lfs-repair", "twin-proof", "campaign", "damaged logs, repaired, and power failures in it"),

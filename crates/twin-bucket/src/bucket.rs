@@ -9,6 +9,8 @@ use twin_disk::{
     Block, BlockDevice, DeviceInfo, Io, IoError, IoErrorKind, IoKind, Pending, pending,
 };
 
+use twin_rt::BoxFuture;
+
 use crate::Shape;
 use crate::counts::Counts;
 use crate::device::Inner;
@@ -101,7 +103,7 @@ impl Bucket {
 
 impl BlockDevice for Bucket {
     fn info(&self) -> DeviceInfo {
-        let Shape { size, sector, pack_bytes } = self.0.shape;
+        let Shape { size, sector, pack_bytes } = self.0.shape.get();
         DeviceInfo { size, sector, max_io: pack_bytes, name: self.0.requests.store.name() }
     }
 
@@ -124,6 +126,20 @@ impl BlockDevice for Bucket {
     fn in_flight(&self) -> usize {
         self.0.in_flight.get()
     }
+
+    /// The head says the new size before anything is written behind the old one: whoever reads packs refuses what
+    /// does not fit the head's device.
+    fn grow(&self, to: Option<u64>) -> BoxFuture<'_, Result<u64, IoErrorKind>> {
+        Box::pin(async move {
+            let grown = Shape { size: to.unwrap_or(0), ..self.0.shape.get() };
+            if grown.size > self.0.shape.get().size {
+                grown.check().map_err(|why| IoErrorKind::Other(why.into()))?;
+                let written = set_shape(&self.0, grown).await;
+                written.map_err(IoErrorKind::Other)?;
+            }
+            Ok(self.0.shape.get().size)
+        })
+    }
 }
 
 async fn serve(inner: &Rc<Inner>, io: Io) -> Result<Vec<Block>, String> {
@@ -140,6 +156,16 @@ async fn serve(inner: &Rc<Inner>, io: Io) -> Result<Vec<Block>, String> {
         _ => inner.write(io.at, io.len, io.blocks).await?,
     }
     Ok(Vec::new())
+}
+
+async fn set_shape(inner: &Rc<Inner>, shape: Shape) -> Result<(), String> {
+    inner.check()?;
+    if inner.is_read_only {
+        return Err("the volume is open to be read only".into());
+    }
+    let _heads = inner.heads.write().await;
+    inner.shape.set(shape);
+    inner.write_head(false).await
 }
 
 /// Waits until all that was written is in the store.

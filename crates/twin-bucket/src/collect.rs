@@ -62,7 +62,8 @@ impl Inner {
         }
         let (before, version) = self.head.borrow().clone();
         let old_map = before.map.clone();
-        let mut head = Head { count: before.count + 1, base, is_closed, ..before };
+        let mut head =
+            Head { shape: self.shape.get(), count: before.count + 1, base, is_closed, ..before };
         head.map = head.map_name();
         write_map(&self.requests, &head, &map).await.map_err(|error| {
             let why = format!("{}: {error}", head.map);

@@ -47,7 +47,7 @@ pub(crate) struct State {
 pub(crate) struct Inner {
     pub(crate) rt: Rt,
     pub(crate) requests: Requests,
-    pub(crate) shape: Shape,
+    pub(crate) shape: Cell<Shape>,
     pub(crate) epoch: u64,
     memory: Budget,
     uploads: Budget,
@@ -90,7 +90,7 @@ impl Inner {
         Inner {
             rt: requests.rt.clone(),
             requests,
-            shape: head.shape,
+            shape: Cell::new(head.shape),
             epoch: head.epoch,
             memory: Budget::new(settings.memory.max(2 * u64::from(head.shape.pack_bytes))),
             uploads: Budget::new(u64::from(settings.uploads.clamp(1, 64))),
@@ -139,7 +139,7 @@ impl Inner {
             return Ok(());
         }
         let io = Io::write(at, blocks, twin_disk::Class::Mixed, twin_disk::Origin::User);
-        for part in io.parts(self.shape.pack_bytes) {
+        for part in io.parts(self.shape.get().pack_bytes) {
             let memory = self.memory.take(part.len).await;
             self.check()?;
             // A part is at most a pack, whose size has 32 bits.
@@ -169,7 +169,7 @@ impl Inner {
 
     /// Sends the draft on its way if it has no room for `len` bytes more.
     fn make_room(self: &Rc<Inner>, len: u32) {
-        let has_room = self.state.borrow().draft.has_room(len, self.shape.pack_bytes);
+        let has_room = self.state.borrow().draft.has_room(len, self.shape.get().pack_bytes);
         if !has_room {
             self.send_draft();
         }

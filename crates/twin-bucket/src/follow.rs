@@ -103,14 +103,14 @@ impl Follower {
                 self.now_knows(known);
                 Ok(newer)
             }
-            Err(error) => {
+            Err(error @ OpenError::Store(_)) => {
                 // Each pack is in it whole or not at all, so the next look can go on from there.
-                if let OpenError::Store(_) = error {
-                    self.has_more |= known.end.next != before;
-                    self.known = Some(known);
-                }
+                self.has_more |= known.end.next != before;
+                self.known = Some(known);
                 Err(error)
             }
+            // What does not fit the head that is known may fit the next one: the device may have grown.
+            Err(_) => self.look_anew(None).await,
         }
     }
 

@@ -6,8 +6,8 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use twin_bucket::{
-    Condition, Content, HasEnded, Identity, Listed, MemoryStore, ObjectStore, OpenError, Settings,
-    StoreError, Stored, Version, create, look, open,
+    Condition, Content, Follower, HasEnded, Identity, Listed, MemoryStore, ObjectStore, OpenError,
+    Settings, StoreError, Stored, Version, create, look, open,
 };
 use twin_disk::{Block, BlockDevice, Buf, Io, gather};
 use twin_rt::{Rng, SECS};
@@ -101,6 +101,41 @@ fn random_requests_and_writers_agree_with_an_array() {
             }
             let whole = read(&device, 0, SHAPE.size).await;
             assert!(whole == array, "seed {seed}");
+        });
+    }
+}
+
+#[test]
+fn a_device_that_grows_has_what_it_had_and_its_new_end_whoever_opens_or_follows_it() {
+    for closes in [false, true] {
+        run(1, async |rt| {
+            let store = Rc::new(MemoryStore::new());
+            let device = create(&rt, store.clone(), VOLUME, SHAPE, &settings(1)).await.unwrap();
+            device.submit(write(4096, &[1; 4096])).await.unwrap();
+            flush(&device).await.unwrap();
+            let (mut follower, _) =
+                Follower::begin(&rt, store.clone(), &settings(2)).await.unwrap();
+            let size = SHAPE.size * 5;
+            assert!(device.submit(write(size - 512, &[2; 512])).await.is_err());
+            assert!(device.grow(Some(size + 1)).await.is_err(), "no whole sectors");
+            assert_eq!(device.grow(None).await, Ok(SHAPE.size));
+            assert_eq!(device.grow(Some(SHAPE.size / 2)).await, Ok(SHAPE.size));
+            assert_eq!(device.grow(Some(size)).await, Ok(size));
+            assert_eq!(device.info().size, size);
+            device.submit(write(size - 512, &[2; 512])).await.unwrap();
+            flush(&device).await.unwrap();
+            let shown = follower.look().await.unwrap().unwrap();
+            if closes {
+                device.close().await.unwrap();
+            }
+            let opened = open(&rt, store.clone(), all_ended(), &settings(3)).await.unwrap();
+            for device in [shown, opened] {
+                assert_eq!(device.info().size, size);
+                assert_eq!(read(&device, 4096, 4096).await, [1; 4096]);
+                assert_eq!(read(&device, size - 1024, 1024).await, [[0; 512], [2; 512]].concat());
+            }
+            // The one before is no writer any more.
+            assert!(device.grow(Some(2 * size)).await.is_err());
         });
     }
 }

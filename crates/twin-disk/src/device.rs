@@ -10,11 +10,11 @@
 //! completes it when all parts are complete. Callers that can choose should not exceed `max_io`.
 
 use std::fmt;
-use std::future::Future;
+use std::future::{Future, ready};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-use twin_rt::{Nanos, Receiver, SECS, Sender, Time};
+use twin_rt::{BoxFuture, Nanos, Receiver, SECS, Sender, Time};
 
 use crate::{Block, total};
 
@@ -339,6 +339,19 @@ pub trait BlockDevice: 'static {
     fn drop_dead(&self, at: u64, len: u64) {
         let _ = (at, len);
     }
+
+    /// Looks whether the device has become larger, after it was made to have at least `to` bytes, if that is
+    /// asked for: an image file can be made longer. Gives the size, which is that of [`info`](Self::info) from now on.
+    /// Nothing of what is there changes.
+    ///
+    /// # Errors
+    /// If it cannot become so large.
+    fn grow(&self, to: Option<u64>) -> BoxFuture<'_, Result<u64, IoErrorKind>> {
+        let size = self.info().size;
+        let why = || IoErrorKind::Other("this device has the size that it has".into());
+        let fits = to.is_none_or(|to| to <= size);
+        Box::pin(ready(if fits { Ok(size) } else { Err(why()) }))
+    }
 }
 
 impl<D: BlockDevice + ?Sized> BlockDevice for std::rc::Rc<D> {
@@ -359,6 +372,9 @@ impl<D: BlockDevice + ?Sized> BlockDevice for std::rc::Rc<D> {
     }
     fn drop_dead(&self, at: u64, len: u64) {
         (**self).drop_dead(at, len);
+    }
+    fn grow(&self, to: Option<u64>) -> BoxFuture<'_, Result<u64, IoErrorKind>> {
+        (**self).grow(to)
     }
 }
 

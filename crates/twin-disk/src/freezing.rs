@@ -20,7 +20,7 @@ use std::fmt;
 use std::ops::Range;
 use std::rc::Rc;
 
-use twin_rt::{MICROS, Rt};
+use twin_rt::{BoxFuture, MICROS, Rt};
 
 use crate::device::Completion;
 use crate::{
@@ -72,7 +72,7 @@ struct OldBlocks {
 struct Inner {
     rt: Rt,
     below: Rc<dyn BlockDevice>,
-    info: DeviceInfo,
+    info: RefCell<DeviceInfo>,
     grain: u64,
     /// True while requests are held back or old content is kept. Without a freeze, this is all that
     /// a request tests.
@@ -121,7 +121,7 @@ impl Freezable {
             rt: rt.clone(),
             grain: GRAIN.max(info.sector.into()),
             below,
-            info,
+            info: RefCell::new(info),
             active: Cell::new(false),
             held: RefCell::default(),
             kept: RefCell::default(),
@@ -222,7 +222,7 @@ impl Inner {
         let mut kept = self.kept.borrow_mut();
         let Some(kept) = kept.as_mut().filter(|kept| kept.lost.is_none()) else { return 0..0 };
         // A request outside the device is refused below.
-        if self.info.check(io).is_err() {
+        if self.info.borrow().check(io).is_err() {
             return 0..0;
         }
         let grains = self.grains(io.at, io.len);
@@ -249,7 +249,7 @@ impl Inner {
             return self.below.submit(io);
         }
         let at = missing.start * self.grain;
-        let len = (missing.end * self.grain).min(self.info.size) - at;
+        let len = (missing.end * self.grain).min(self.info.borrow().size) - at;
         let old = self.below.submit(Io::read(at, len, Class::Mixed, Origin::Recovery));
         let (completion, result) = pending();
         let (inner, number) = (Rc::clone(self), self.number.get());
@@ -293,7 +293,7 @@ impl OldBlocks {
 
 impl BlockDevice for Freezable {
     fn info(&self) -> DeviceInfo {
-        self.0.info.clone()
+        self.0.info.borrow().clone()
     }
 
     fn submit(&self, io: Io) -> Pending {
@@ -307,6 +307,18 @@ impl BlockDevice for Freezable {
 
     fn bounds(&self) -> Option<ServiceBounds> {
         self.0.below.bounds()
+    }
+
+    fn grow(&self, to: Option<u64>) -> BoxFuture<'_, Result<u64, IoErrorKind>> {
+        Box::pin(async move {
+            if self.0.active.get() {
+                let why = "a fork of the volume is being made: wait for that to end";
+                return Err(IoErrorKind::Other(why.into()));
+            }
+            let size = self.0.below.grow(to).await?;
+            self.0.info.borrow_mut().size = size;
+            Ok(size)
+        })
     }
 }
 
@@ -429,11 +441,16 @@ mod tests {
         assert_eq!((now[0], now[600], now[8191], now[40_000]), (101, 102, 101, 103));
         assert_eq!(frozen.kept_bytes(), 3 * 4096);
         assert!(rt.block_on(old.submit(write(0, 1, 512))).unwrap().is_err());
+        let grow = |to| rt.block_on(disk.grow(Some(to))).unwrap();
+        assert!(grow(65_536).is_err(), "the fork was made of the smaller one");
         drop((old, frozen));
+        assert_eq!((grow(65_536), disk.info().size), (Ok(65_536), 65_536));
         // Not kept any more, and it can be frozen again, as it is now.
         let again = Rc::new(rt.block_on(disk.freeze(8192)).unwrap().unwrap());
         rt.block_on(disk.submit(write(0, 7, 512))).unwrap().unwrap();
+        rt.block_on(disk.submit(write(61_440, 7, 4096))).unwrap().unwrap();
         assert_eq!(read(&rt, &again.device(), 0, 40_960), now);
+        assert_eq!(read(&rt, &again.device(), 61_440, 4096), [0; 4096]);
     }
 
     #[test]

@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use twin_rt::{Category, Rt};
+use twin_rt::{BoxFuture, Category, Rt};
 
-use crate::{BlockDevice, DeviceInfo, Io, IoKind, Pending, ServiceBounds};
+use crate::{BlockDevice, DeviceInfo, Io, IoErrorKind, IoKind, Pending, ServiceBounds};
 
 /// Wraps a device so that each request is reported when it is submitted, with the number of
 /// requests that are then under way. Returns the device itself if no listener wants these events.
@@ -53,5 +53,9 @@ impl BlockDevice for Logged {
 
     fn drop_dead(&self, at: u64, len: u64) {
         self.device.drop_dead(at, len);
+    }
+
+    fn grow(&self, to: Option<u64>) -> BoxFuture<'_, Result<u64, IoErrorKind>> {
+        self.device.grow(to)
     }
 }

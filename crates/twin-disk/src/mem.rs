@@ -2,8 +2,11 @@
 //! example of a device.
 
 use std::cell::{Cell, RefCell};
+use std::future::ready;
 
-use crate::{Block, BlockDevice, Buf, DeviceInfo, Io, IoKind, Pending};
+use twin_rt::BoxFuture;
+
+use crate::{Block, BlockDevice, Buf, DeviceInfo, Io, IoErrorKind, IoKind, Pending};
 
 /// A disk of bytes in memory, without latency. It expands stamps when they are written, so the
 /// checksums of stamps do not match when they are read back; use it with real bytes.
@@ -78,5 +81,12 @@ impl BlockDevice for MemDisk {
 
     fn in_flight(&self) -> usize {
         0
+    }
+
+    fn grow(&self, to: Option<u64>) -> BoxFuture<'_, Result<u64, IoErrorKind>> {
+        let mut bytes = self.bytes.borrow_mut();
+        let size = to.map_or(bytes.len(), |to| bytes.len().max(to as usize));
+        bytes.resize(size, 0);
+        Box::pin(ready(Ok(size as u64)))
     }
 }

@@ -4,15 +4,19 @@
 //! a device knows no parts, and so is the number of requests under way. A request that leaves the part
 //! fails as it would at the end of a device; an error of the device names the place on the device.
 
+use std::cell::RefCell;
+use std::future::ready;
 use std::rc::Rc;
 
-use crate::{BlockDevice, DeviceInfo, Io, IoKind, Pending, ServiceBounds};
+use twin_rt::BoxFuture;
+
+use crate::{BlockDevice, DeviceInfo, Io, IoErrorKind, IoKind, Pending, ServiceBounds};
 
 /// A range of bytes of a device.
 pub struct Partition {
     device: Rc<dyn BlockDevice>,
     start: u64,
-    info: DeviceInfo,
+    info: RefCell<DeviceInfo>,
 }
 
 impl Partition {
@@ -40,17 +44,17 @@ impl Partition {
             ));
         }
         let info = DeviceInfo { size, name: name.into(), ..whole };
-        Ok(Partition { device, start, info })
+        Ok(Partition { device, start, info: RefCell::new(info) })
     }
 }
 
 impl BlockDevice for Partition {
     fn info(&self) -> DeviceInfo {
-        self.info.clone()
+        self.info.borrow().clone()
     }
 
     fn submit(&self, io: Io) -> Pending {
-        if let Err(error) = self.info.check(&io) {
+        if let Err(error) = self.info.borrow().check(&io) {
             return Pending::ready(Err(error));
         }
         let at = if io.kind == IoKind::Flush { io.at } else { io.at + self.start };
@@ -63,6 +67,18 @@ impl BlockDevice for Partition {
 
     fn bounds(&self) -> Option<ServiceBounds> {
         self.device.bounds()
+    }
+
+    /// A part becomes larger as far as there is room behind it, by whole sectors.
+    fn grow(&self, to: Option<u64>) -> BoxFuture<'_, Result<u64, IoErrorKind>> {
+        let (whole, mut info) = (self.device.info(), self.info.borrow_mut());
+        let size = to.unwrap_or(0).max(info.size);
+        if !size.is_multiple_of(info.sector.into()) || size > whole.size - self.start {
+            let why = format!("there are {} bytes on its disk", whole.size - self.start);
+            return Box::pin(ready(Err(IoErrorKind::Other(why))));
+        }
+        info.size = size;
+        Box::pin(ready(Ok(size)))
     }
 }
 

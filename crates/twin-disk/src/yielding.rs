@@ -2,9 +2,9 @@
 
 use std::rc::Rc;
 
-use twin_rt::Rt;
+use twin_rt::{BoxFuture, Rt};
 
-use crate::{BlockDevice, DeviceInfo, Io, Pending, ServiceBounds, pending};
+use crate::{BlockDevice, DeviceInfo, Io, IoErrorKind, Pending, ServiceBounds, pending};
 
 /// Wraps a device in a run with [`Order::Yielding`](twin_rt::Order), so that other tasks may run
 /// between the end of a request and the task that waits for it. In other runs it returns the device
@@ -51,5 +51,9 @@ impl BlockDevice for Yielding {
 
     fn drop_dead(&self, at: u64, len: u64) {
         self.device.drop_dead(at, len);
+    }
+
+    fn grow(&self, to: Option<u64>) -> BoxFuture<'_, Result<u64, IoErrorKind>> {
+        self.device.grow(to)
     }
 }

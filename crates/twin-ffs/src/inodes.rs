@@ -84,7 +84,7 @@ impl Ffs {
             if Dinode::free_generation(geometry, raw).is_some() {
                 return Err(None);
             }
-            Dinode::decode(geometry, raw, core.frags).map_err(Some)
+            Dinode::decode(geometry, raw, core.frags()).map_err(Some)
         });
         let byte = geometry.byte_of(self.sb.inode_place(ino).0) + self.sb.inode_place(ino).1 as u64;
         let d = match decoded {
@@ -215,8 +215,8 @@ impl Ffs {
     pub(crate) fn is_inline_on_disk(&self, core: &Core, inode: &Inode) -> bool {
         let Some(table_block) = InodeState::of(inode).table_block() else { return false };
         let geometry = &self.sb.geometry;
-        let old =
-            self.with_raw(&table_block, inode.ino, |raw| Dinode::decode(geometry, raw, core.frags));
+        let old = self
+            .with_raw(&table_block, inode.ino, |raw| Dinode::decode(geometry, raw, core.frags()));
         old.is_ok_and(|old| old.is_inline() && !old.is_dir() && old.nlink > 0 && old.size > 0)
     }
 
@@ -226,8 +226,8 @@ impl Ffs {
         let table_block = InodeState::of(inode).table_block();
         let Some(table_block) = table_block else { return true };
         let geometry = &self.sb.geometry;
-        let old =
-            self.with_raw(&table_block, inode.ino, |raw| Dinode::decode(geometry, raw, core.frags));
+        let old = self
+            .with_raw(&table_block, inode.ino, |raw| Dinode::decode(geometry, raw, core.frags()));
         let d = inode.d.borrow();
         old.map_or(true, |old| {
             (old.size, &old.ptrs, old.flags, &old.inline) != (d.size, &d.ptrs, d.flags, &d.inline)

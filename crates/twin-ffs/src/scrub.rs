@@ -304,7 +304,7 @@ impl Ffs {
         match (is_used, is_free) {
             (true, true) => Some("the inode is free on the device, but in use".into()),
             (false, _) => None,
-            (true, false) => match Dinode::decode(geometry, raw, core.frags) {
+            (true, false) => match Dinode::decode(geometry, raw, core.frags()) {
                 Err(what) => Some(format!("the inode: {what}")),
                 Ok(d) if d.ino != ino => Some(format!("it says that it is inode {}", d.ino)),
                 Ok(_) => None,

@@ -43,7 +43,7 @@ pub struct Core {
     pub rt: Rt,
     /// The device below; requests to it are logged.
     pub device: Rc<dyn BlockDevice>,
-    /// The disk's size and limits.
+    /// The disk's limits, and its size when the volume was opened.
     pub info: DeviceInfo,
     /// The blocks in memory, of all files.
     pub cache: Cache,
@@ -57,8 +57,7 @@ pub struct Core {
     pub features: Features,
     /// The settings with which the volume was opened.
     pub settings: Settings,
-    /// The number of fragments on the device; every address is below it.
-    pub frags: u64,
+    frags: Cell<u64>,
     /// Counts the device reads under way, so that their space is not reused too early.
     pub reads: Rc<ReadGate>,
     /// Set by a layout that wants to know of indirect blocks that are read and blocks that are
@@ -107,7 +106,7 @@ impl Core {
         let device = twin_disk::logged(&rt, twin_disk::yielding(&rt, device));
         Ok(Rc::new(Core {
             cache,
-            frags: info.size / u64::from(geometry.frag_size),
+            frags: Cell::new(info.size / u64::from(geometry.frag_size)),
             rt,
             device,
             info,
@@ -155,6 +154,16 @@ impl Core {
         let (number, member) = nvram.oldest()?;
         let needer = if number == *own { None } else { nvram.member(*own) };
         Some((member, needer))
+    }
+
+    /// The number of fragments on the device; every address is below it.
+    pub fn frags(&self) -> u64 {
+        self.frags.get()
+    }
+
+    /// The device has become larger, and so has the volume: blocks may lie anywhere on it from now on.
+    pub fn note_growth(&self) {
+        self.frags.set(self.device.info().size / u64::from(self.geometry.frag_size));
     }
 
     /// Registers the layout's hook for the block maps of files. A layout calls this at most once,

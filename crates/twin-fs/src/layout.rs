@@ -332,6 +332,8 @@ pub struct Views<'a> {
     pub scrub: Option<&'a dyn ScrubView>,
     /// It keeps states of the volume.
     pub snapshots: Option<&'a dyn SnapshotView>,
+    /// It can become larger while it is in use.
+    pub growth: Option<&'a dyn GrowthView>,
 }
 
 /// What reaches the device before what else, for layouts that promise more than consistent volumes.
@@ -411,6 +413,35 @@ pub struct Cleaned {
     pub clean_before: u32,
     /// The number of clean segments afterwards.
     pub clean_after: u32,
+}
+
+/// Why a layout refuses to become larger.
+pub const NO_GROWTH: &str =
+    "this layout does not grow, only a log does: make a larger volume and copy the files to it";
+
+/// The sizes of a volume that becomes larger, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Growth {
+    /// Before it.
+    pub before_bytes: u64,
+    /// After it.
+    pub after_bytes: u64,
+}
+
+/// A layout that can become larger while it is in use.
+pub trait GrowthView {
+    /// What would become of the volume on a device of `size` bytes. Nothing changes.
+    ///
+    /// # Errors
+    /// `Invalid` if it would not become larger, or cannot be so large.
+    fn growth(&self, size: u64) -> Result<Growth>;
+
+    /// Lets the volume have all of its device, which [has become larger](twin_disk::BlockDevice::grow). A power
+    /// failure at any instant leaves a volume of the old or of the new size, and all that was durable before.
+    ///
+    /// # Errors
+    /// Those of [`growth`](Self::growth), or the device fails: then the volume goes on with the size that it had.
+    fn grow<'a>(&'a self, core: &'a Rc<Core>) -> BoxFuture<'a, Result<Growth>>;
 }
 
 /// Why a layout refuses what concerns snapshots.

@@ -85,9 +85,9 @@ pub use kind::{
     VolumeProperty,
 };
 pub use layout::{
-    Answer, Change, Cleaned, Cleaning, Dirty, Figures, HintedRun, InodeEvent, Layout, LogView,
-    NO_SNAPSHOTS, Need, OpenedState, Picked, PlacementHints, SnapshotView, SyncScope, UpdateOrder,
-    Views, Written, write_cost,
+    Answer, Change, Cleaned, Cleaning, Dirty, Figures, Growth, GrowthView, HintedRun, InodeEvent,
+    Layout, LogView, NO_GROWTH, NO_SNAPSHOTS, Need, OpenedState, Picked, PlacementHints,
+    SnapshotView, SyncScope, UpdateOrder, Views, Written, write_cost,
 };
 pub use log_status::{LogStatus, SegmentPhase, SegmentStatus};
 pub use nvram::Nvram;

@@ -14,13 +14,14 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll};
 
+use twin_disk::{IoError, IoKind};
 use twin_rt::{BoxFuture, Time};
 
 use crate::below::{concerns, finds_it};
 use crate::core::Core;
 use crate::dirty_limit::join_nvram;
 use crate::freeze::{FreezeGuard, Freezer};
-use crate::layout::{Layout, NO_SNAPSHOTS, Picked, SyncScope};
+use crate::layout::{Growth, Layout, NO_GROWTH, NO_SNAPSHOTS, Picked, SyncScope};
 use crate::nvram::Nvram;
 use crate::ops::Operations;
 use crate::places::{Placed, Places, place};
@@ -210,6 +211,31 @@ impl Volume {
     pub fn scrub(&self, scrub: &Rc<Scrub>, how: ScrubHow) -> BoxFuture<'static, Result<()>> {
         let (parts, scrub) = (Rc::clone(&self.0), Rc::clone(scrub));
         Box::pin(async move { scrub::run(&parts.core, &parts.layout, &scrub, how).await })
+    }
+
+    /// Lets the volume become larger while it is in use: its device is made to have `to` bytes if that is asked for, and
+    /// the volume has all of it then.
+    ///
+    /// # Errors
+    /// `NotSupported` if the layout cannot grow, `Invalid` if it would not become larger; then nothing has changed.
+    pub async fn grow(&self, to: Option<u64>) -> Result<Growth> {
+        let (core, view) = (self.core(), self.0.layout.views().growth);
+        let view = view.ok_or(FsError::NotSupported(NO_GROWTH))?;
+        core.check_writable()?;
+        let size = core.device.info().size;
+        if let Some(to) = to {
+            view.growth(to)?;
+            if to < size {
+                return Err(FsError::Invalid(
+                    "the device is larger than that: without a size, the volume grows to all of it",
+                ));
+            }
+        }
+        core.device.grow(to).await.map_err(|kind| {
+            let len = to.unwrap_or(size).saturating_sub(size);
+            FsError::Io(IoError { op: IoKind::Write, at: size, len, kind })
+        })?;
+        view.grow(core).await
     }
 
     /// A state that is kept, and is not the head, as a volume of its own; see [`SnapshotView::open`](crate::SnapshotView::open).

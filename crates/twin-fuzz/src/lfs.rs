@@ -64,14 +64,14 @@ fn superblock(data: &[u8]) -> bool {
     seal(&mut raw, 8, 12);
     let Ok(sb) = Superblock::decode(&raw, 0, DEVICE) else { return false };
     assert_eq!(Superblock::decode(&sb.encode(), 0, DEVICE).as_ref(), Ok(&sb));
-    let end = sb.segment_start(sb.segments - 1) + u64::from(sb.segment_size);
-    assert!(end <= sb.size && sb.segment_of(end).is_none());
-    assert_eq!(sb.segment_of(end - 1), Some(sb.segments - 1));
-    for place in Superblock::places(sb.size, sb.copies) {
-        assert!(place + SUPERBLOCK_BYTES <= sb.size);
+    let end = sb.segment_start(sb.segments() - 1) + u64::from(sb.segment_size);
+    assert!(end <= sb.size() && sb.segment_of(end).is_none());
+    assert_eq!(sb.segment_of(end - 1), Some(sb.segments() - 1));
+    for place in Superblock::places(sb.size(), sb.copies) {
+        assert!(place + SUPERBLOCK_BYTES <= sb.size());
     }
     for place in (0..2).flat_map(|slot| sb.checkpoint_places(slot)) {
-        assert!(place + CHECKPOINT_BYTES <= sb.size);
+        assert!(place + CHECKPOINT_BYTES <= sb.size());
     }
     sb.usage_blocks() > 0
 }

@@ -115,8 +115,9 @@ impl Lfs {
             let mut table = self.usage.with(|table| table.changed().clone());
             self.touched_table_blocks(core, items, &mut table);
             let mut grew = false;
-            for lbn in table {
-                if let Some(frame) = core.cache.peek(&self.ifile.inode.frames, lbn as Lbn)
+            for nth in table {
+                let lbn = self.sb.table_lbn(nth) as Lbn;
+                if let Some(frame) = core.cache.peek(&self.ifile.inode.frames, lbn)
                     && !frame.is_dirty()
                 {
                     self.ifile.mark_dirty(core, &frame);
@@ -472,13 +473,13 @@ impl Lfs {
     /// Takes the blocks of the usage table last of all, when the usage of the whole log write is
     /// known.
     fn refresh_table(&self, inode: &Inode, frame: &Frame) {
-        let lbn = frame.lbn();
-        if inode.ino == IFILE_INO && lbn >= 0 && (lbn as u64) < self.sb.usage_blocks() {
+        let Ok(lbn) = u64::try_from(frame.lbn()) else { return };
+        if let Some(nth) = self.sb.table_block_at(lbn).filter(|_| inode.ino == IFILE_INO) {
             self.usage.with(|table| {
                 frame.change(|block| match block {
                     // As it was made: zeros that take no memory.
-                    Block::Zero(_) if table.is_unused(lbn as u64) => {}
-                    block => table.encode_block(lbn as u64, block.bytes_mut()),
+                    Block::Zero(_) if table.is_unused(nth) => {}
+                    block => table.encode_block(nth, block.bytes_mut()),
                 });
             });
         }

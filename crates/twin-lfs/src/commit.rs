@@ -209,7 +209,8 @@ impl Lfs {
         }
     }
 
-    async fn checkpoint_alone(&self, core: &Rc<Core>, closing: bool) -> Result<()> {
+    /// The same for a caller that has the lock of checkpoints.
+    pub(crate) async fn checkpoint_alone(&self, core: &Rc<Core>, closing: bool) -> Result<()> {
         core.check_writable()?;
         let log_write = self.build_whole(core, true)?;
         let whole = self.describe_whole(core, log_write, closing);

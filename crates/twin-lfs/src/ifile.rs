@@ -18,8 +18,10 @@ use crate::layout_file::LayoutFile;
 /// The ifile of an open log.
 pub(crate) struct Ifile {
     file: LayoutFile,
-    /// The number of its first blocks, which are the usage table.
-    usage_blocks: u64,
+    /// The number of its first blocks, which are the usage table, or its first part.
+    first_table_blocks: u64,
+    /// The block where the second part of the table begins, which the map cannot reach.
+    map_end: u64,
 }
 
 impl Deref for Ifile {
@@ -32,7 +34,8 @@ impl Deref for Ifile {
 
 impl Ifile {
     pub(crate) fn new(sb: &Superblock, inode: Rc<Inode>) -> Ifile {
-        Ifile { file: LayoutFile::new(sb, inode), usage_blocks: sb.usage_blocks() }
+        let (first_table_blocks, map_end) = (sb.first_table_blocks(), sb.second_table_part());
+        Ifile { file: LayoutFile::new(sb, inode), first_table_blocks, map_end }
     }
 
     pub(crate) fn numbers_per_block(&self) -> u64 {
@@ -41,13 +44,33 @@ impl Ifile {
 
     /// The ifile's block with the entry of an inode number.
     pub(crate) fn map_lbn(&self, ino: Ino) -> u64 {
-        self.usage_blocks + ino / self.numbers_per_block()
+        self.first_table_blocks + ino / self.numbers_per_block()
     }
 
     /// Inode numbers that the map has entries for.
     pub(crate) fn map_len(&self) -> u64 {
-        let blocks = self.geometry().blocks_for(self.inode.d.borrow().size);
-        blocks.saturating_sub(self.usage_blocks) * self.numbers_per_block()
+        let blocks = self.geometry().blocks_for(self.inode.d.borrow().size).min(self.map_end);
+        blocks.saturating_sub(self.first_table_blocks) * self.numbers_per_block()
+    }
+
+    /// The block that the map grows by next; none if it cannot grow.
+    pub(crate) fn next_map_block(&self) -> Option<u64> {
+        let next = self.geometry().blocks_for(self.inode.d.borrow().size);
+        (next < self.map_end).then_some(next)
+    }
+
+    /// Makes the usage table as long as the volume has segments, which it is not after the volume has grown, or in an
+    /// older state of it. What is added says that segments are clean. Gives the bytes that the ifile has more.
+    pub(crate) fn complete_table(&self, core: &Core, sb: &Superblock) -> u64 {
+        let before = self.inode.d.borrow().allocated;
+        for nth in self.first_table_blocks..sb.usage_blocks() {
+            let lbn = sb.table_lbn(nth);
+            if core.resident_ptr(&self.inode, lbn as Lbn).is_none_or(|ptr| ptr.is_hole()) {
+                let frame = self.add(core, lbn, Block::Zero(sb.geometry.block_size));
+                self.pin([frame]);
+            }
+        }
+        self.inode.d.borrow().allocated - before
     }
 
     /// The map block of an inode number.

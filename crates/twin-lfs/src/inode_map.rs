@@ -68,7 +68,7 @@ impl Lfs {
     async fn read_dinode(&self, core: &Core, byte: u64, crc: u32) -> Result<Dinode> {
         let geometry = &self.sb.geometry;
         let size = geometry.inode_size as usize;
-        if byte.saturating_add(size as u64) > self.sb.size {
+        if byte.saturating_add(size as u64) > self.sb.size() {
             return Err(FsError::corrupt(byte, "an inode outside the volume"));
         }
         let raw = match self.inode_blocks.get(byte, size) {
@@ -78,7 +78,7 @@ impl Lfs {
                 let start = byte / unit * unit;
                 let ticket = self.inode_blocks.ticket();
                 let _pass = core.reads.enter();
-                let len = unit.min(self.sb.size - start);
+                let len = unit.min(self.sb.size() - start);
                 let io = Io::read(start, len, Class::Mixed, Origin::User);
                 let blocks = core.device.submit(io).await?;
                 self.inode_blocks.keep(ticket, start, &blocks);
@@ -88,7 +88,7 @@ impl Lfs {
         if geometry.has_checksums() && crc32c::crc32c(&raw) != crc {
             return Err(FsError::corrupt(byte, "the inode is not the one that the map means"));
         }
-        let decoded = Dinode::decode(geometry, &raw, core.frags);
+        let decoded = Dinode::decode(geometry, &raw, core.frags());
         decoded.map_err(|what| FsError::corrupt(byte, what))
     }
 
@@ -128,12 +128,12 @@ impl Lfs {
     /// Adds a block of free numbers to the map.
     fn extend_imap(&self, core: &Rc<Core>) -> Result<()> {
         let block = u64::from(self.sb.geometry.block_size);
-        let lbn = self.sb.geometry.blocks_for(self.ifile.inode.d.borrow().size);
+        let lbn = self.ifile.next_map_block().ok_or(FsError::NoInodes)?;
         // The block, and as many indirect blocks as could be missing.
         let most = block * (1 + self.sb.geometry.levels as u64);
         self.reservations.reserve(most, self.usage.held_bytes()).map_err(|_| FsError::NoInodes)?;
         let before = self.ifile.inode.d.borrow().allocated;
-        let first = (lbn - self.sb.usage_blocks()) * self.ifile.numbers_per_block();
+        let first = self.ifile.map_len();
         let mut buf = Buf::zeroed(block as usize);
         // Numbers 0 to 2 are never free: none, the ifile, the root.
         let numbers: Vec<Ino> =

@@ -17,7 +17,7 @@ use twin_settings::{Key, SettingsError, Unit};
 
 use crate::check::{self, CheckOptions};
 use crate::dump;
-use crate::format::{Profile, Superblock};
+use crate::format::Profile;
 use crate::lfs::Lfs;
 use crate::open::{MkfsOptions, read_superblock, write_superblocks};
 use crate::recover::Recovered;
@@ -225,8 +225,8 @@ impl DeclaredConfig for LfsConfig {
         Ok(format!(
             "LFS, {:?} profile, {} in {} segments of {}, blocks of {}",
             sb.profile,
-            bytes_for_people(sb.size),
-            sb.segments,
+            bytes_for_people(sb.size()),
+            sb.segments(),
             bytes_for_people(sb.segment_size.into()),
             bytes_for_people(sb.geometry.block_size.into()),
         ))
@@ -310,8 +310,9 @@ impl LayoutKind for LfsKind {
 
     fn without_contents<'a>(&'a self, device: &'a dyn BlockDevice) -> BoxFuture<'a, Result<()>> {
         Box::pin(async move {
-            let sb = read_superblock(device).await?;
-            write_superblocks(device, &Superblock { without_contents: true, ..sb }).await
+            let mut sb = read_superblock(device).await?;
+            sb.without_contents = true;
+            write_superblocks(device, &sb).await
         })
     }
 
@@ -363,7 +364,7 @@ impl LayoutKind for LfsKind {
                 sb.uuid.iter().map(|b| format!("{b:02x}")).collect::<String>(),
             ),
             VolumeProperty::new("layout", format!("LFS, {:?} profile", sb.profile)),
-            VolumeProperty::new("size", size(sb.size)),
+            VolumeProperty::new("size", size(sb.size())),
             VolumeProperty::new("block, fragment", format!("{block}, {frag}")),
             VolumeProperty::new("segments", format!("{total} of {segment}, {clean} clean")),
             VolumeProperty::new(

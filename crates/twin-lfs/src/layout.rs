@@ -3,12 +3,12 @@
 use std::rc::Rc;
 
 use twin_cache::Lbn;
-use twin_fs::SnapshotView;
 use twin_fs::geometry::{Ptr, UNWRITTEN};
 use twin_fs::{
     AdmissionGuard, Answer, Chosen, Core, Dirty, Figures, FsError, Ino, Inode, InodeEvent, Layout,
     Need, Picked, Result, Room, SpaceMap, SyncScope, UpdateOrder, Views, VolumeStat, Written,
 };
+use twin_fs::{GrowthView, SnapshotView};
 use twin_rt::{BoxFuture, Category};
 
 use crate::admission::{AdmissionWait, LONGEST_WAIT_NS};
@@ -365,6 +365,7 @@ impl Layout for Lfs {
             log: Some(self),
             scrub: Some(self),
             snapshots: self.snapshots.can_keep().then_some(self as &dyn SnapshotView),
+            growth: self.snapshots.can_keep().then_some(self as &dyn GrowthView),
             ..Views::default()
         }
     }

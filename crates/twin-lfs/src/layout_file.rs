@@ -6,6 +6,7 @@
 //! reserved the space for what is appended.
 
 use std::cell::RefCell;
+use std::ops::Range;
 use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn};
@@ -33,22 +34,26 @@ impl LayoutFile {
         &self.geometry
     }
 
+    /// Its blocks, as far as its length goes.
+    pub(crate) fn blocks(&self) -> Range<u64> {
+        0..self.geometry.blocks_for(self.inode.d.borrow().size)
+    }
+
     /// Holds blocks in memory for as long as the volume is open.
     pub(crate) fn pin(&self, frames: impl IntoIterator<Item = Rc<Frame>>) {
         self.pinned.borrow_mut().extend(frames);
     }
 
-    /// Holds the indirect blocks for as long as the volume is open.
-    pub(crate) async fn pin_indirect(&self, core: &Core) -> Result<()> {
+    /// Holds the indirect blocks above these blocks for as long as the volume is open.
+    pub(crate) async fn pin_indirect(&self, core: &Core, blocks: Range<u64>) -> Result<()> {
         let mut pinned = Vec::new();
-        let blocks = self.geometry.blocks_for(self.inode.d.borrow().size);
-        let mut lbn = 0;
-        while lbn < blocks {
+        let mut lbn = blocks.start;
+        while lbn < blocks.end {
             core.pin_parents(&self.inode, lbn as Lbn, &mut pinned).await?;
             lbn += if lbn < self.geometry.direct as u64 { 1 } else { self.geometry.per_block() };
         }
-        if blocks > 0 {
-            core.pin_parents(&self.inode, blocks as Lbn - 1, &mut pinned).await?;
+        if !blocks.is_empty() {
+            core.pin_parents(&self.inode, blocks.end as Lbn - 1, &mut pinned).await?;
         }
         self.pin(pinned);
         Ok(())
@@ -65,16 +70,19 @@ impl LayoutFile {
 
     /// Appends a block to the file. The space is reserved.
     pub(crate) fn append(&self, core: &Core, lbn: u64, content: Block) -> Rc<Frame> {
+        let frame = self.add(core, lbn, content);
+        self.inode.d.borrow_mut().size = (lbn + 1) * u64::from(self.geometry.block_size);
+        frame
+    }
+
+    /// Adds a block that the length of the file does not include. The space is reserved.
+    pub(crate) fn add(&self, core: &Core, lbn: u64, content: Block) -> Rc<Frame> {
         let geometry = &self.geometry;
         self.make_parents(core, lbn as Lbn);
         let frame = core.cache.insert(&self.inode.frames, lbn as Lbn, Some(content));
         let unwritten = Ptr { addr: UNWRITTEN, len: geometry.block_size, crc: 0 };
         core.set_ptr(&self.inode, lbn as Lbn, unwritten);
-        {
-            let mut d = self.inode.d.borrow_mut();
-            d.allocated += u64::from(geometry.block_size);
-            d.size = (lbn + 1) * u64::from(geometry.block_size);
-        }
+        self.inode.d.borrow_mut().allocated += u64::from(geometry.block_size);
         self.mark_dirty(core, &frame);
         frame
     }

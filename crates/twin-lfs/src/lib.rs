@@ -54,6 +54,7 @@ pub mod format;
 mod forwarding;
 mod forwards;
 mod gather;
+mod grow;
 mod ifile;
 mod inode_blocks;
 mod inode_map;

@@ -1,8 +1,9 @@
 //! Making and opening a volume.
 
+use std::ops::Range;
 use std::rc::Rc;
 
-use twin_cache::Frame;
+use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_fs::dinode::{Dinode, HIDDEN};
 use twin_fs::geometry::Geometry;
@@ -90,8 +91,10 @@ impl MkfsOptions {
         if !(1..=Superblock::MINFREE_MAX).contains(&self.minfree) {
             return Err(FsError::Invalid("minfree is 1 to 50 percent"));
         }
-        let sb = Superblock::plan(self.uuid, self.profile, geometry, segment, size, self.copies)?;
-        Ok(Superblock { minfree: self.minfree, ..sb })
+        let mut sb =
+            Superblock::plan(self.uuid, self.profile, geometry, segment, size, self.copies)?;
+        sb.minfree = self.minfree;
+        Ok(sb)
     }
 }
 
@@ -130,7 +133,7 @@ impl Lfs {
         let mut heads = Vec::new();
         for stream in 0..options.streams {
             // Streams start apart, so that each runs forward for a while.
-            let from = (u64::from(sb.segments) * u64::from(stream) / 2) as u32;
+            let from = (u64::from(sb.segments()) * u64::from(stream) / 2) as u32;
             let (Some(segment), Some(next)) =
                 (segments.take_clean(from), segments.take_clean(from))
             else {
@@ -180,7 +183,7 @@ impl Lfs {
             let at = ino as usize * IMAP_ENTRY_BYTES;
             entry.encode(&mut buf[at..at + IMAP_ENTRY_BYTES]);
         }
-        let lbn = self.sb.usage_blocks();
+        let lbn = self.sb.first_table_blocks();
         let frame = self.ifile.append(core, lbn, Block::Bytes(buf.freeze()));
         self.reservations.reserve(self.ifile.inode.d.borrow().allocated, 0)?;
         self.numbers.set_list(3, numbers - 3);
@@ -239,6 +242,7 @@ impl Lfs {
         }
         if !read_only {
             lfs.set_streams(&core)?;
+            lfs.complete_table(&core);
         }
         let volume = VolumeOf::new(core, lfs)?;
         if !read_only {
@@ -316,7 +320,8 @@ pub(crate) async fn around_table(
     let table = lfs.with_segments(|segments| segments.entries().to_vec());
     let (device, serial) = (&*core.device, checkpoint.serial);
     load_forwards(device, &lfs.sb, table.into_iter(), serial, &lfs.forwards).await?;
-    lfs.ifile.pin_indirect(core).await?;
+    lfs.ifile.pin_indirect(core, lfs.ifile.blocks()).await?;
+    lfs.ifile.pin_indirect(core, second_part(&lfs.sb)).await?;
     lfs.ifile.pin(frames);
     lfs.check_ifile()?;
     lfs.snapshots.load(core, &lfs.sb).await?;
@@ -348,7 +353,7 @@ pub(crate) fn new_ifile(sb: &Superblock, now: Timestamp) -> Rc<Inode> {
 /// Writes all copies of a superblock.
 pub(crate) async fn write_superblocks(device: &dyn BlockDevice, sb: &Superblock) -> Result<()> {
     let raw = Block::Bytes(Buf::copy_of(&sb.encode()).freeze());
-    for at in Superblock::places(sb.size, sb.copies) {
+    for at in Superblock::places(sb.size(), sb.copies) {
         let io = Io::write(at, vec![raw.clone()], Class::Meta, Origin::Checkpoint);
         device.submit(io).await?;
     }
@@ -359,8 +364,9 @@ pub(crate) async fn write_superblocks(device: &dyn BlockDevice, sb: &Superblock)
 /// Overwrites what an earlier volume may have left where this one's superblocks and checkpoints
 /// will be.
 async fn erase(device: &dyn BlockDevice, sb: &Superblock) -> Result<()> {
-    let mut places = Superblock::places(sb.size, 2);
-    let both = Superblock { copies: 2, ..sb.clone() };
+    let mut places = Superblock::places(sb.size(), 2);
+    let mut both = sb.clone();
+    both.copies = 2;
     places.extend(both.checkpoint_places(0));
     places.extend(both.checkpoint_places(1));
     for at in places {
@@ -430,16 +436,30 @@ pub async fn read_checkpoint(device: &dyn BlockDevice, sb: &Superblock) -> Resul
     }
 }
 
+/// The ifile's blocks that are the second part of the usage table.
+fn second_part(sb: &Superblock) -> Range<u64> {
+    let (first, start) = (sb.first_table_blocks(), sb.second_table_part());
+    start..start + (sb.usage_blocks() - first)
+}
+
 /// Reads the segment usage table of an ifile, as far as there is something in it. Its frames come with it.
 pub(crate) async fn read_table(
     core: &Core,
     sb: &Superblock,
     ifile: &Rc<Inode>,
 ) -> Result<(Vec<SegEntry>, Vec<Rc<Frame>>)> {
-    let frames = core.blocks(ifile, 0, sb.usage_blocks(), Origin::Recovery).await?;
-    if frames.len() as u64 != sb.usage_blocks() {
+    let first = sb.first_table_blocks();
+    let mut frames = core.blocks(ifile, 0, first, Origin::Recovery).await?;
+    if frames.len() as u64 != first {
         return Err(FsError::inconsistent("the segment usage table has holes"));
     }
+    let second = second_part(sb);
+    let more = core.blocks(ifile, second.start, second.end, Origin::Recovery).await?;
+    // A state from before the volume grew has a shorter table.
+    if (second.start..).zip(&more).any(|(lbn, frame)| frame.lbn() != lbn as Lbn) {
+        return Err(FsError::inconsistent("the segment usage table has holes"));
+    }
+    frames.extend(more);
     let is_used = |frame: &Rc<Frame>| frame.block().to_bytes().iter().any(|byte| *byte != 0);
     let used = frames.iter().rposition(is_used).map_or(0, |last| last + 1);
     // On a large volume the rest is most of it.
@@ -450,7 +470,7 @@ pub(crate) async fn read_table(
         let raw = frame.block().to_bytes();
         entries.extend(raw.chunks_exact(SEG_ENTRY_BYTES).map(SegEntry::decode));
     }
-    entries.truncate(sb.segments as usize);
+    entries.truncate(sb.segments() as usize);
     if entries.iter().any(|e| e.live_bytes > sb.segment_size) {
         return Err(FsError::inconsistent("the usage table has a segment with more than all live"));
     }

@@ -276,7 +276,7 @@ impl Lfs {
                     let decoded = Dinode::decode(
                         &self.sb.geometry,
                         &raw[i * size..(i + 1) * size],
-                        core.frags,
+                        core.frags(),
                     );
                     let d = decoded.map_err(|what| FsError::corrupt(byte, what))?;
                     let file = files.entry(d.ino).or_default();
@@ -297,8 +297,8 @@ impl Lfs {
         numbers: &mut NumberChanges,
     ) -> Result<Rc<Inode>> {
         // The map has a block more than it needs at the most.
-        let most =
-            self.sb.size / u64::from(self.sb.geometry.inode_size) + self.ifile.numbers_per_block();
+        let most = self.sb.size() / u64::from(self.sb.geometry.inode_size)
+            + self.ifile.numbers_per_block();
         if !(ROOT_INO..most).contains(&ino) {
             return Err(FsError::inconsistent(format!("the log has an impossible inode {ino}")));
         }
@@ -475,7 +475,7 @@ impl Lfs {
             }
             let (from, to) =
                 (geometry.get_ptr(&old_content, index), geometry.get_ptr(&new_content, index));
-            geometry.check_ptr(to, core.frags).map_err(|what| {
+            geometry.check_ptr(to, core.frags()).map_err(|what| {
                 FsError::inconsistent(format!(
                     "indirect block {lbn} of inode {}: {what}",
                     inode.ino
@@ -580,7 +580,7 @@ impl Lfs {
     /// Makes the map longer without putting the new numbers on the free list.
     fn extend_imap_unlisted(&self, core: &Core) -> Result<()> {
         let geometry = &self.sb.geometry;
-        let lbn = geometry.blocks_for(self.ifile.inode.d.borrow().size);
+        let lbn = self.ifile.next_map_block().ok_or(FsError::NoInodes)?;
         let mut content = vec![0; geometry.block_size as usize];
         for raw in content.chunks_exact_mut(crate::format::IMAP_ENTRY_BYTES) {
             ImapEntry::Free { next: 0, generation: 0 }.encode(raw);

@@ -92,7 +92,7 @@ impl Lfs {
         if self.sb.geometry.has_checksums() && crc32c::crc32c(raw) != entry.crc {
             return Some("the inode does not match the checksum in the inode map".into());
         }
-        match twin_fs::dinode::Dinode::decode(&self.sb.geometry, raw, core.frags) {
+        match twin_fs::dinode::Dinode::decode(&self.sb.geometry, raw, core.frags()) {
             Err(what) => Some(format!("the inode: {what}")),
             Ok(d) if (d.ino, d.generation) != (ino, entry.generation) => {
                 Some(format!("there is inode {} in life {} instead", d.ino, d.generation))
@@ -137,7 +137,7 @@ impl Lfs {
             let (run, after) = rest.split_at(count);
             rest = after;
             let len = run[count - 1].0.byte.saturating_add(size) - start;
-            let read = match start.saturating_add(len) <= self.sb.size {
+            let read = match start.saturating_add(len) <= self.sb.size() {
                 true => self.read_past_cache(core, start, len, notes).await.ok(),
                 false => None,
             };
@@ -171,7 +171,7 @@ impl Lfs {
         for _ in 0..LOOKS {
             let _ = self.drain(core, false).await;
             let Some(entry) = self.place_of(core, ino).await? else { return Ok(()) };
-            let what = if entry.byte.saturating_add(size) > self.sb.size {
+            let what = if entry.byte.saturating_add(size) > self.sb.size() {
                 Some("the inode map leads out of the volume".into())
             } else {
                 match self.read_past_cache(core, entry.byte, size, notes).await {
@@ -204,7 +204,7 @@ impl Lfs {
     async fn scrub_superblocks(&self, core: &Core, notes: &ScrubNotes) {
         let _still = self.checkpointing.read().await;
         let right = self.stored_superblock().encode();
-        for at in Superblock::places(self.sb.size, self.sb.copies) {
+        for at in Superblock::places(self.sb.size(), self.sb.copies) {
             let what = match self.read_past_cache(core, at, SUPERBLOCK_BYTES, notes).await {
                 Ok(found) if found.to_bytes()[..] == right[..] => continue,
                 Ok(_) => "the superblock is not that of the volume".into(),
@@ -437,7 +437,7 @@ impl ScrubView for Lfs {
     }
 
     fn structures(&self) -> u64 {
-        BEFORE_SEGMENTS + u64::from(self.sb.segments)
+        BEFORE_SEGMENTS + u64::from(self.sb.segments())
     }
 
     fn scrub_structure<'a>(

@@ -10,7 +10,7 @@ const AHEAD_MAX: u32 = 32;
 /// reserve if that leaves less. `more` segments are kept back besides.
 pub(crate) fn capacity(sb: &Superblock, more: u64) -> u64 {
     let payload = payload(sb);
-    let all = payload * u64::from(sb.segments);
+    let all = payload * u64::from(sb.segments());
     let reserve = payload * (u64::from(reserve_segments(sb)) + more);
     let kept = all / 100 * u64::from(sb.minfree);
     (all - kept).min(all.saturating_sub(reserve))
@@ -29,7 +29,7 @@ pub(crate) fn reserve_segments(sb: &Superblock) -> u32 {
     // The usage table and the ifile's indirect blocks are written at every checkpoint.
     let table = sb.usage_blocks() * u64::from(sb.geometry.block_size);
     let table_segments = (table / u64::from(sb.segment_size)) as u32 + 1;
-    (8 + 2 * table_segments).min(sb.segments / 2)
+    (8 + 2 * table_segments).min(sb.segments() / 2)
 }
 
 /// Streams beyond the two that the reserve has room for.
@@ -40,12 +40,12 @@ pub(crate) fn extra_streams(streams: usize) -> u64 {
 /// Clean segments below which the cleaner works on its own.
 pub(crate) fn low_water(sb: &Superblock, streams: usize) -> u32 {
     // On a large volume it begins earlier, so that writers need not wait for it.
-    let ahead = 4 + (sb.segments / 64).min(AHEAD_MAX);
+    let ahead = 4 + (sb.segments() / 64).min(AHEAD_MAX);
     reserve_segments(sb) + ahead + 2 * extra_streams(streams) as u32
 }
 
 /// Segments that a round of the cleaner gains above that: the indirect blocks that are dirty are
 /// written with each checkpoint, so there must not be one for every few segments.
 pub(crate) fn round_segments(sb: &Superblock) -> u32 {
-    2 + (sb.segments / 64).min(AHEAD_MAX) / 4
+    2 + (sb.segments() / 64).min(AHEAD_MAX) / 4
 }

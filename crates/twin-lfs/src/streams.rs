@@ -94,7 +94,7 @@ impl Lfs {
         let fits = |&streams: &usize| {
             let more = 3 * streams.saturating_sub(2) as u64;
             streams <= 2.max(before)
-                || (more * 12 <= u64::from(self.sb.segments)
+                || (more * 12 <= u64::from(self.sb.segments())
                     && 2 * (streams - before.min(streams)) + 4 <= clean
                     && self.reservations.used() <= sizing::capacity(&self.sb, more))
         };
@@ -114,7 +114,7 @@ impl Lfs {
             }
         }
         while self.position.streams() < streams {
-            let from = (u64::from(self.sb.segments) * self.position.streams() as u64
+            let from = (u64::from(self.sb.segments()) * self.position.streams() as u64
                 / streams as u64) as u32;
             let taken = (self.usage.take_clean(from), self.usage.take_clean(from));
             let (Some(segment), Some(next)) = taken else {

@@ -223,7 +223,7 @@ impl VolumeReader {
         sb: Superblock,
         log_state: LogState,
     ) -> VolumeReader {
-        let frags = sb.size / u64::from(sb.geometry.frag_size);
+        let frags = sb.size() / u64::from(sb.geometry.frag_size);
         let chunk = RefCell::new(Chunk { start: 0, end: 0, blocks: Vec::new() });
         VolumeReader { device, sb, log_state, frags, chunk }
     }
@@ -236,8 +236,11 @@ impl VolumeReader {
         }
         let mut table = Vec::new();
         let per_block = self.sb.geometry.block_size as usize / SEG_ENTRY_BYTES;
-        for lbn in 0..self.sb.usage_blocks() as Lbn {
+        for nth in 0..self.sb.usage_blocks() {
+            let lbn = self.sb.table_lbn(nth) as Lbn;
             let raw = match self.ptr(&self.log_state.ifile, lbn).await {
+                // The volume has grown, and what it has more is clean.
+                Ok(ptr) if ptr.is_hole() && lbn as u64 != nth => break,
                 Ok(ptr) => self.block(IFILE_INO, lbn, ptr).await,
                 Err(error) => Err(error),
             };
@@ -259,7 +262,7 @@ impl VolumeReader {
     /// # Errors
     /// If they lie outside the volume or the device fails.
     pub(crate) async fn read(&self, at: u64, len: u64) -> Result<Block> {
-        if at.checked_add(len).is_none_or(|end| end > self.sb.size) {
+        if at.checked_add(len).is_none_or(|end| end > self.sb.size()) {
             return Err(FsError::corrupt(at, "a place outside the volume"));
         }
         let follows = {

@@ -66,7 +66,7 @@ impl Crowded {
     /// Share of the log that is live.
     fn live(&self) -> f64 {
         let sb = self.w.volume.layout.superblock();
-        let all = u64::from(sb.segments) * u64::from(sb.segment_size);
+        let all = u64::from(sb.segments()) * u64::from(sb.segment_size);
         self.w.volume.layout.space().0 as f64 / all as f64
     }
 }

@@ -125,8 +125,19 @@ fn superblocks_are_as_described() {
             ("copies", b4(2)),
             ("size", b8((64 << 20) + 777)),
             ("minfree", b4(sb.minfree)),
+            ("table_blocks", b4(0)),
         ];
         hold("superblock", &sb.encode(), &[], &values);
+        let grown = sb.grown_to(1 << 30).unwrap();
+        let values = values.map(|(name, bytes)| match name {
+            "must_know" => (name, b8(1)),
+            "segments" => (name, b4(1023)),
+            "size" => (name, b8(1 << 30)),
+            "table_blocks" => (name, b4(1)),
+            _ => (name, bytes),
+        });
+        hold("superblock", &grown.encode(), &[], &values);
+        assert_eq!(Superblock::decode(&grown.encode(), 0, 1 << 30), Ok(grown));
         assert_eq!(sb.align, if number == 1 { 1024 } else { 8192 });
     }
 }
@@ -148,14 +159,30 @@ fn a_reader_does_with_unknown_features_what_the_document_says() {
 }
 
 #[test]
+fn a_table_in_two_parts_is_where_the_document_says() {
+    for (profile, _) in PROFILES {
+        let sb = superblock(profile).grown_to(2 << 30).unwrap();
+        let (pointers, levels) = (sb.geometry.per_block(), sb.geometry.levels as u32);
+        let tree = sb.geometry.direct as u64 + (1..levels).map(|n| pointers.pow(n)).sum::<u64>();
+        let far = tree + pointers.pow(levels) / 4;
+        assert_eq!((sb.usage_blocks(), sb.first_table_blocks()), (4, 1));
+        assert_eq!([0, 1, 2, 3].map(|nth| sb.table_lbn(nth)), [0, far, far + 1, far + 2]);
+        assert_eq!(
+            [0, 1, far, far + 2, far + 3].map(|lbn| sb.table_block_at(lbn)),
+            [Some(0), None, Some(1), Some(3), None]
+        );
+    }
+}
+
+#[test]
 fn the_places_on_the_device_are_as_described() {
     let sb = superblock(Profile::Modern);
-    let end = (sb.size - 4096) / 4096 * 4096;
-    assert_eq!(Superblock::places(sb.size, 2), [0, end]);
+    let end = (sb.size() - 4096) / 4096 * 4096;
+    assert_eq!(Superblock::places(sb.size(), 2), [0, end]);
     assert_eq!(sb.checkpoint_places(0), [4096, end - 4096]);
     assert_eq!(sb.checkpoint_places(1), [8192, end - 8192]);
     assert_eq!(sb.segment_start(5), 65_536 + 5 * (1 << 20));
-    assert_eq!(u64::from(sb.segments), (sb.size - 65_536 - 12_288) >> 20);
+    assert_eq!(u64::from(sb.segments()), (sb.size() - 65_536 - 12_288) >> 20);
 }
 
 #[test]

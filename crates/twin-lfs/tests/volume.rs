@@ -215,8 +215,9 @@ fn a_feature_for_writers_refuses_writers_alone() {
     let rt = Rt::new(ClockOnly::default(), 1);
     let options = MkfsOptions::modern([7; 16]);
     let sb = rt.block_on(Lfs::mkfs(&rt, Rc::clone(&disk) as _, &options)).unwrap().unwrap();
-    let sb = Superblock { must_write: 4, ..sb };
-    for at in Superblock::places(sb.size, sb.copies) {
+    let mut sb = sb;
+    sb.must_write = 4;
+    for at in Superblock::places(sb.size(), sb.copies) {
         let raw = Block::Bytes(Buf::copy_of(&sb.encode()).freeze());
         let io = Io::write(at, vec![raw], Class::Meta, Origin::Checkpoint);
         rt.block_on(disk.submit(io)).unwrap().unwrap();

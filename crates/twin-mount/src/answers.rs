@@ -12,11 +12,11 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use twin_bucket::{Counts, JournalStatus};
-use twin_disk::{Freezable, Frozen};
+use twin_disk::{Freezable, Frozen, IoError, IoErrorKind};
 use twin_fs::SnapshotView;
 use twin_fs::scrub::ScrubHow;
 use twin_fs::snapshots::Keep;
-use twin_fs::{FileSystem, LayoutKind, NO_SNAPSHOTS, Volume, write_cost};
+use twin_fs::{FileSystem, FsError, Growth, LayoutKind, NO_SNAPSHOTS, Volume, write_cost};
 use twin_host::Host;
 use twin_host::channel::{Channel, Session};
 use twin_lab::follow::{Followed, Status};
@@ -95,6 +95,11 @@ pub enum Question {
     DeleteStates {
         /// Their names.
         names: Vec<String>,
+    },
+    /// Let the volume become larger.
+    Grow {
+        /// The bytes that an image is made to have first; otherwise the volume has what there is.
+        bytes: Option<u64>,
     },
 }
 
@@ -325,6 +330,33 @@ impl Client {
     }
 }
 
+impl Client {
+    async fn grow(&self, bytes: Option<u64>) -> Result<Value, String> {
+        if self.answers.freezable.is_none() {
+            return Err(
+                "it is mounted with --snapshot or --follow, which are read-only, or with --flight, which could not be \
+                 repeated: unmount it and name the image"
+                    .into(),
+            );
+        }
+        let grown = self.answers.volume.grow(bytes).await;
+        let Growth { before_bytes, after_bytes } = grown.map_err(|error| why_not_grown(&error))?;
+        (self.answers.say)(&format!(
+            "the volume has {after_bytes} bytes now, it had {before_bytes}"
+        ));
+        Ok(json!({ "before_bytes": before_bytes, "after_bytes": after_bytes }))
+    }
+}
+
+/// Why a volume has not become larger, in words.
+pub fn why_not_grown(error: &FsError) -> String {
+    match error {
+        FsError::Invalid(why) | FsError::NotSupported(why) => (*why).to_owned(),
+        FsError::Io(IoError { kind: IoErrorKind::Other(why), .. }) => why.clone(),
+        error => error.to_string(),
+    }
+}
+
 /// How long a client that asks for intervals waits for one, in nanoseconds, and how often to look.
 const WAIT_NS: u64 = SECS;
 const LOOK_NS: u64 = 20 * MILLIS;
@@ -419,6 +451,9 @@ impl Session for Client {
                 }
                 Ok(Question::DeleteStates { names }) => {
                     self.delete_states(&names).await.map(|answer| answer.to_string().into())
+                }
+                Ok(Question::Grow { bytes }) => {
+                    self.grow(bytes).await.map(|answer| answer.to_string().into())
                 }
                 Err(error) => Err(format!("this is no question: {error}")),
             };

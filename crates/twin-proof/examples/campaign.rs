@@ -35,12 +35,13 @@ const SNAPSHOT_ROUNDS: u64 = 6;
 const STATES_STRIDE: usize = 1;
 
 /// The kinds of runs, with what they are drawn by from a seed.
-const KINDS: [Kind; 23] = [
+const KINDS: [Kind; 24] = [
     ("show", Scenario::of_kind, |s| Ok(s.to_string())),
     ("run", Scenario::of_kind, |s| {
         twin_proof::run(s).map(|outcome| format!("{} requests", outcome.requests))
     }),
     ("crash", Scenario::of_kind, |s| twin_proof::crash(s, &Depth::default()).map(counted)),
+    ("grow", Scenario::growing, |s| twin_proof::crash(s, &Depth::default()).map(counted)),
     ("flush", Scenario::flushing, |s| twin_proof::flush_crash(s, &Depth::default()).map(counted)),
     ("nvram", Scenario::flushing, |s| twin_proof::preserved(s).map(|held| format!("{held:?}"))),
     ("ffs", Scenario::clustered, |s| twin_proof::ffs_crash(s, &FFS).map(counted)),

@@ -15,6 +15,7 @@ use twin_rt::{FixedMap, Rng, SECS, Time};
 
 use super::contents::Contents;
 use super::drive::{Ack, drive};
+use super::growing::{self, Growing};
 use super::oracle::{self, History, Place};
 use super::recount::recount;
 use super::restarts::Restarts;
@@ -75,6 +76,8 @@ pub struct Explored {
     pub cleaned: u64,
     /// Checkpoints while the power failed.
     pub checkpoints: u64,
+    /// Segments in use in the end that the volume did not have in the beginning.
+    pub new_segments: u64,
 }
 
 impl std::ops::AddAssign for Explored {
@@ -88,6 +91,7 @@ impl std::ops::AddAssign for Explored {
         self.states += other.states;
         self.cleaned += other.cleaned;
         self.checkpoints += other.checkpoints;
+        self.new_segments += other.new_segments;
     }
 }
 
@@ -106,20 +110,28 @@ pub(super) struct Recorded {
     pub(super) history: History,
     pub(super) end: Time,
     stats: LfsStats,
+    new_segments: u64,
 }
 
 pub(super) fn run(scenario: &Scenario) -> Result<Recorded, String> {
     let (platter, model) = prepare(scenario)?;
+    let platter = platter.grown(scenario.grow);
     let log = WriteLog::new();
     let faults = twin_sim::faults::FaultPlan::none();
     let start = Time(SECS);
     let mut world = World::build(scenario, platter, Timing::Jitter, start, faults, Some(&log));
-    world.open()?;
+    world.open_as(growing::first_part(scenario, world.device()))?;
+    let had = world.volume().layout.superblock().segments();
+    let growing = Growing::begin(scenario, &world);
     let mut history = History::new(scenario, &model);
     let generator = super::generator(scenario)?;
     let (mut journal, _) = drive(scenario, &world, generator, scenario.ops, Some(&log))?;
+    growing.end(scenario, &world)?;
     let end = world.rt.now();
     let stats = world.volume().layout.stats();
+    let new_segments = world.volume().layout.with_segments(|table| {
+        (had..table.count()).filter(|segment| table.entry(*segment).live_bytes > 0).count() as u64
+    });
     if scenario.seed.is_multiple_of(2) {
         world.close()?;
         let replied = journal.replies.len();
@@ -134,13 +146,14 @@ pub(super) fn run(scenario: &Scenario) -> Result<Recorded, String> {
         world.crash();
     }
     history.follow(&journal)?;
-    Ok(Recorded { log, history, end, stats })
+    Ok(Recorded { log, history, end, stats, new_segments })
 }
 
 impl Recorded {
     fn explore(&self, scenario: &Scenario, depth: &Depth) -> Result<Explored, String> {
         let (cleaned, checkpoints) = (self.stats.cleaned_segments, self.stats.checkpoints);
-        let explored = Explored { cleaned, checkpoints, ..Explored::default() };
+        let new_segments = self.new_segments;
+        let explored = Explored { cleaned, checkpoints, new_segments, ..Explored::default() };
         let mut restart = Restart {
             scenario,
             history: &self.history,
@@ -250,6 +263,7 @@ impl Restart<'_> {
         let start = self.end + self.explored.failures;
         let mut world = World::new(self.scenario, platter, Timing::Instant, start);
         let recovered = world.open()?;
+        growing::has_a_size_of_its_own(self.scenario, &world)?;
         self.explored.rolled += u64::from(recovered.log_writes > 0);
         let counted = recount(&world.disk.platter())?;
         let used = world.volume().layout.space().0;
@@ -278,6 +292,7 @@ impl Restart<'_> {
     /// The volume goes on to work: more requests, closing, opening.
     fn work(&self, found: usize, world: &mut World, number: u64) -> Result<(), String> {
         let scenario = self.scenario;
+        growing::take_rest(scenario, world)?;
         let mut model = self.history.state(found).clone();
         model.crash();
         let mut history = History::new(scenario, &model);

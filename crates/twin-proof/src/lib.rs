@@ -41,6 +41,7 @@ mod ffs_crash;
 mod ffs_damage;
 mod flush_crash;
 mod full;
+mod growing;
 mod many_states;
 pub mod nfs;
 pub mod oracle;

@@ -61,19 +61,20 @@ fn count(platter: &Platter) -> Result<(Recount, Vec<(u64, u32)>), String> {
     let checkpoint = checkpoint(platter, &sb)?;
     let mut counter = Counter { platter, sb, moved: Moved::new(), places: Vec::new() };
     let ifile = counter.file(&checkpoint.ifile, None)?;
-    let table = counter.sb.usage_blocks();
     let mut segments = Vec::new();
     let mut map = Vec::new();
-    for lbn in 0..counter.sb.geometry.blocks_for(checkpoint.ifile.size) {
+    let second_part = counter.sb.second_table_part();
+    let second_part = ifile.keys().copied().filter(|lbn| *lbn >= second_part);
+    for lbn in (0..counter.sb.geometry.blocks_for(checkpoint.ifile.size)).chain(second_part) {
         let Some(ptr) = ifile.get(&lbn) else { return Err(format!("ifile block {lbn}: a hole")) };
         let raw = platter.read_bytes(counter.sb.geometry.byte_of(ptr.addr), ptr.len.into());
-        if lbn < table {
+        if counter.sb.table_block_at(lbn).is_some() {
             segments.extend(raw.chunks_exact(SEG_ENTRY_BYTES).map(SegEntry::decode));
         } else {
             map.extend(raw.chunks_exact(IMAP_ENTRY_BYTES).map(ImapEntry::decode));
         }
     }
-    segments.truncate(counter.sb.segments as usize);
+    segments.truncate(counter.sb.segments() as usize);
     counter.find_moved(&segments, checkpoint.serial);
     let mut inodes = BTreeMap::new();
     for (ino, entry) in (0..).zip(&map) {

@@ -22,6 +22,8 @@ pub struct Scenario {
     pub profile: Profile,
     /// Bytes of the device.
     pub size: u64,
+    /// Bytes that it becomes, in two steps while clients work, and the volume with it; 0: it stays as it is.
+    pub grow: u64,
     /// Bytes of a segment.
     pub segment: u32,
     /// Streams of the log.
@@ -94,6 +96,7 @@ impl Scenario {
             seed,
             profile: Profile::Modern,
             size: 16 << 20,
+            grow: 0,
             segment: 64 << 10,
             streams: 2,
             workload: "mixed".into(),
@@ -229,6 +232,30 @@ impl Scenario {
             _ => Scenario { size: 16 << 20, ops: 120, fill: 10, ..Scenario::draw(seed) },
         };
         Scenario { profile, streams, segment: 64 << 10, ..scenario }
+    }
+
+    /// A scenario whose volume becomes larger while clients work: within a block of the usage table or beyond.
+    pub fn growing(seed: u64) -> Scenario {
+        let mut rng = Rng::stream(seed, "growing");
+        let size = *rng.pick(&[4 << 20, 15 << 20, 15 << 20]);
+        let more = *rng.pick(&[2 << 20, 12 << 20, 30 << 20]);
+        let profile = if seed.is_multiple_of(3) { Profile::Classic } else { Profile::Modern };
+        let streams = if profile == Profile::Classic { 1 } else { rng.range(1, 3) as u32 };
+        Scenario {
+            profile,
+            streams,
+            size,
+            grow: size + more,
+            segment: 64 << 10,
+            // On a full volume what is clean afterwards is new.
+            fill: *rng.pick(&[85, 95]),
+            workload: (*rng.pick(&["fill", "fill", "small_files", "overwrite"])).into(),
+            ops: 400,
+            space: 12 << 20,
+            write: 70_000,
+            stamps: true,
+            ..Scenario::draw(seed)
+        }
     }
 
     /// A scenario that fills its volume to the brim, again and again.
@@ -455,6 +482,7 @@ impl Scenario {
             ("seed", self.seed.to_string()),
             ("profile", if self.profile == Profile::Classic { "classic" } else { "modern" }.into()),
             ("size", self.size.to_string()),
+            ("grow", self.grow.to_string()),
             ("segment", self.segment.to_string()),
             ("streams", self.streams.to_string()),
             ("workload", self.workload.clone()),
@@ -524,6 +552,7 @@ impl Scenario {
                 }
             }
             "size" => self.size = number(value)?,
+            "grow" => self.grow = number(value)?,
             "segment" => self.segment = number(value)?,
             "streams" => self.streams = number(value)?,
             "workload" => self.workload = value.into(),

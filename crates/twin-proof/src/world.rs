@@ -160,7 +160,22 @@ impl<L: Subject> AnyWorld<L> {
     /// # Errors
     /// In words if opening never ends; inside, why it failed.
     pub fn try_open(&mut self) -> Result<twin_fs::Result<L::Recovered>, String> {
-        let opening = L::start(&self.rt, self.device(), &self.scenario);
+        self.try_open_as(self.device())
+    }
+
+    /// Opens the volume on a device that stands for the disk.
+    ///
+    /// # Errors
+    /// If that fails.
+    pub fn open_as(&mut self, device: Rc<dyn BlockDevice>) -> Result<L::Recovered, String> {
+        self.try_open_as(device)?.map_err(|error| format!("opening: {error}"))
+    }
+
+    fn try_open_as(
+        &mut self,
+        device: Rc<dyn BlockDevice>,
+    ) -> Result<twin_fs::Result<L::Recovered>, String> {
+        let opening = L::start(&self.rt, device, &self.scenario);
         Ok(self.wait("opening", opening)?.map(|(volume, recovered)| {
             self.volume = Some(volume);
             recovered

@@ -67,6 +67,15 @@ fn power_failures_between_small_durable_changes_lose_nothing_acknowledged() {
 }
 
 #[test]
+fn power_failures_while_a_volume_grows_lose_nothing_acknowledged_and_leave_a_size_that_it_was_to_have()
+ {
+    let depth = Depth { work_every: 8, most: 150, points: 40, ..Depth::default() };
+    let crash = |scenario: &Scenario| twin_proof::crash(scenario, &depth);
+    let all = explore("growing", seeds(1..31, 4), Scenario::growing, "crash", crash);
+    assert!(all.new_segments > 100, "{all:?}");
+}
+
+#[test]
 fn power_failures_on_nearly_full_volumes_lose_nothing_acknowledged() {
     let seeds = seeds((2..110).step_by(3), 12);
     let all = explore("nearly full volumes", seeds, both(Scenario::pressed), "crash", crash);

@@ -22,6 +22,7 @@ mod experiment;
 mod frontier;
 mod gather;
 mod groups;
+mod grow;
 mod lab;
 mod manual;
 mod measure;
@@ -41,6 +42,7 @@ pub(crate) use crashlab::{Ack, Crashlab};
 pub(crate) use experiment::{Diff, Merge, RunExperiment};
 pub(crate) use frontier::Frontier;
 pub(crate) use gather::Gather;
+pub(crate) use grow::Grow;
 pub(crate) use lab::Lab;
 pub(crate) use manual::{Completions, Man};
 pub(crate) use measure::{Calibrate, Pace, SharedSettings, Validate};
@@ -88,6 +90,7 @@ pub(crate) enum Command {
     Check(Check),
     Scrub(Scrub),
     Clean(Clean),
+    Grow(Grow),
     Dump(Dump),
     Stat(Stat),
     Record(Record),

@@ -43,6 +43,8 @@ fn what_a_command_would_ignore_is_an_error_that_names_it() {
         (&["mount", &lfs, "/nowhere", "--read-only", "--cleaner", "when=idle"], "--cleaner"),
         (&["check", &ffs, "--data"], "--data"),
         (&["clean", &ffs], "FFS"),
+        (&["grow", &ffs], "only a log does"),
+        (&["grow", &lfs, "--size", "1M"], "does not become smaller"),
         (&["clean", &lfs, "--cleaner", "when=idle"], "when"),
         (&["clean", &lfs, "--cleaner", "victim=greedy,clean-step=4096"], "clean-step"),
         (&["dump", &ffs, "segments"], "no structure called"),

@@ -107,7 +107,7 @@ impl Inodes {
         let d =
             self.with_raw(&frame, ino, |raw| match Dinode::free_generation(&core.geometry, raw) {
                 Some(_) => Err(FsError::NotFound),
-                None => Dinode::decode(&core.geometry, raw, core.frags).map_err(wrong),
+                None => Dinode::decode(&core.geometry, raw, core.frags()).map_err(wrong),
             })?;
         let is_sound = |ptr: &Ptr| ptr.is_hole() || self.sb.is_data(ptr.addr);
         if d.ino != ino || !d.ptrs.iter().all(is_sound) {

@@ -121,9 +121,23 @@ impl<'a> Volume<'a> {
         size: &str,
         layout: &str,
     ) -> Result<Volume<'a>, String> {
+        Volume::make_with(bench, image, size, layout, &[])
+    }
+
+    /// The same with words for `twinfs mkfs`.
+    ///
+    /// # Errors
+    /// The message of `twinfs mkfs`.
+    pub(crate) fn make_with(
+        bench: &'a Bench,
+        image: &Path,
+        size: &str,
+        layout: &str,
+        words: &[&str],
+    ) -> Result<Volume<'a>, String> {
         let mut volume = Volume::at(bench, image.into())?;
         volume.layout = Some(layout.into());
-        volume.mkfs(&["--size", size])?;
+        volume.mkfs(&[&["--size", size], words].concat())?;
         Ok(volume)
     }
 

@@ -153,7 +153,7 @@ impl Core {
     /// blocks that were read from the device, and for blocks before they are written.
     pub fn check_indirect(&self, frame: &Frame) -> Result<(), &'static str> {
         (0..self.geometry.per_block() as usize)
-            .try_for_each(|i| self.geometry.check_ptr(self.ptr_in(frame, i), self.frags))
+            .try_for_each(|i| self.geometry.check_ptr(self.ptr_in(frame, i), self.frags()))
     }
 
     /// Reads the contents of frames that were inserted without contents. Blocks that are adjacent

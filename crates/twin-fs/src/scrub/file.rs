@@ -240,7 +240,8 @@ impl Run<'_> {
         let bytes: Bytes = content.to_bytes();
         if lbn < 0 {
             let ptrs = 0..geometry.per_block() as usize;
-            let wrong = |i| geometry.check_ptr(geometry.get_ptr(&bytes, i), self.core.frags).err();
+            let wrong =
+                |i| geometry.check_ptr(geometry.get_ptr(&bytes, i), self.core.frags()).err();
             return ptrs.into_iter().find_map(wrong).map(|what| format!("a pointer: {what}"));
         }
         let d = inode.d.borrow();

@@ -84,6 +84,11 @@ impl Ahead {
         Ahead { size, sector, next: 0, windows: VecDeque::new(), runs: VecDeque::new() }
     }
 
+    /// The device has become larger.
+    pub(super) fn set_size(&mut self, size: u64) {
+        self.size = size;
+    }
+
     /// Decides about a read, which must be within the device and not empty.
     pub(super) fn read(&mut self, waiter: Waiter) -> Advice {
         let (at, len) = (waiter.at, waiter.len);

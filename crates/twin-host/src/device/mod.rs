@@ -16,15 +16,18 @@ mod queue;
 mod transfer;
 
 use std::cell::{Cell, RefCell};
+use std::future::ready;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use twin_disk::{
-    Block, BlockDevice, BufPool, Class, Completion, DeviceInfo, Io, IoError, IoKind, IoResult,
-    Origin, Pending, pending,
+    Block, BlockDevice, BufPool, Class, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind,
+    IoResult, Origin, Pending, pending,
 };
+
+use twin_rt::BoxFuture;
 
 use crate::Host;
 
@@ -37,6 +40,7 @@ use self::transfer::ResultOwner;
 pub use error::ImageError;
 pub use exclusion::is_foreign;
 pub use observe::{RequestObserver, Requests};
+use open::whole;
 pub use open::{ImageOptions, create_image};
 pub use queue::QueueChoice;
 pub(crate) use transfer::{Ending, Finished, Job, Step, Transfer, WaitingName};
@@ -52,7 +56,7 @@ const MAX_IO: u32 = 64 << 20;
 pub struct FileDevice {
     host: Host,
     state: Rc<DeviceState>,
-    info: DeviceInfo,
+    info: RefCell<DeviceInfo>,
 }
 
 /// The state of a device that its requests share.
@@ -110,7 +114,7 @@ impl FileDevice {
         };
         let name = path.display().to_string();
         let info = DeviceInfo { size: image.size, sector: image.sector, max_io: MAX_IO, name };
-        Ok(FileDevice { host: host.clone(), state: Rc::new(state), info })
+        Ok(FileDevice { host: host.clone(), state: Rc::new(state), info: RefCell::new(info) })
     }
 
     /// The queue in which requests wait that the device does not take yet, and how many it takes at
@@ -152,7 +156,7 @@ impl FileDevice {
 
 impl BlockDevice for FileDevice {
     fn info(&self) -> DeviceInfo {
-        self.info.clone()
+        self.info.borrow().clone()
     }
 
     fn submit(&self, io: Io) -> Pending {
@@ -162,7 +166,7 @@ impl BlockDevice for FileDevice {
         self.state.next_id.set(id + 1);
         self.state.in_flight.set(self.state.in_flight.get() + 1);
         self.state.observed.submitted(id, &io);
-        let refused = self.info.check(&io).err();
+        let refused = self.info.borrow().check(&io).err();
         // Changes must not make a file long again that was cut: what was in it is lost.
         let changes = matches!(op, IoKind::Write | IoKind::Flush | IoKind::Discard);
         let refused = refused.or_else(|| {
@@ -193,5 +197,14 @@ impl BlockDevice for FileDevice {
 
     fn in_flight(&self) -> usize {
         self.state.in_flight.get()
+    }
+
+    fn grow(&self, to: Option<u64>) -> BoxFuture<'_, Result<u64, IoErrorKind>> {
+        let grown = self.state.extent.grow(to).map(|size| whole(size, self.state.sector));
+        if let Ok(size) = grown {
+            self.state.ahead.borrow_mut().set_size(size);
+            self.info.borrow_mut().size = size;
+        }
+        Box::pin(ready(grown))
     }
 }

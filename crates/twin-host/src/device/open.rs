@@ -139,7 +139,7 @@ pub(super) fn open(path: &Path, options: &ImageOptions) -> Result<Image, ImageEr
     Ok(Image { fd, size, sector, memory_align, queue, is_device, claim })
 }
 
-fn whole(size: u64, sector: u32) -> u64 {
+pub(super) fn whole(size: u64, sector: u32) -> u64 {
     size - size % u64::from(sector)
 }
 

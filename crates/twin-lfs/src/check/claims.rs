@@ -72,7 +72,7 @@ pub(super) struct Claims {
 
 impl Claims {
     pub(super) fn new(sb: &Superblock) -> Claims {
-        let segments = vec![Account::default(); sb.segments as usize];
+        let segments = vec![Account::default(); sb.segments() as usize];
         let frag = u64::from(sb.geometry.frag_size);
         Claims { sb: sb.clone(), frag, segments, inode_frag: None }
     }

@@ -104,9 +104,9 @@ impl LfsImage {
 
     /// A note on how much of the log is in use.
     pub(super) fn usage_note(&self) -> String {
-        let used = self.view.sb.segments - self.claims.empty_segments();
+        let used = self.view.sb.segments() - self.claims.empty_segments();
         let live = bytes_for_people(self.claims.live_bytes());
-        format!("{live} live in {used} of {} segments", self.view.sb.segments)
+        format!("{live} live in {used} of {} segments", self.view.sb.segments())
     }
 
     pub(super) fn entry(&self, ino: Ino) -> Option<&MapEntry> {

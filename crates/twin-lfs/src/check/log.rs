@@ -57,7 +57,7 @@ struct PartialSegmentRef<'a> {
 impl LfsImage {
     /// Compares the usage table with what was claimed.
     pub(super) fn check_usage(&self, report: &mut Report) {
-        for segment in 0..self.view.sb.segments {
+        for segment in 0..self.view.sb.segments() {
             let live = self.claims.segment(segment).live_bytes;
             let said = self.table.get(segment as usize).map_or(0, |entry| entry.live_bytes.into());
             if said == live {
@@ -119,7 +119,7 @@ impl LfsImage {
         report: &mut Report,
         progress: &mut dyn FnMut(Progress),
     ) {
-        let segments = self.view.sb.segments;
+        let segments = self.view.sb.segments();
         let live = |this: &Self, s: &u32| this.claims.segment(*s).live_bytes > 0;
         let list: Vec<u32> = (0..segments).filter(|s| live(self, s)).collect();
         let mut next = list.first().map(|&segment| self.start_reading(segment));

@@ -53,7 +53,7 @@ impl LfsImage {
 
     async fn newest_inodes(&self, all: bool) -> LostInodes {
         let mut newest: BTreeMap<Ino, (u64, MapEntry)> = BTreeMap::new();
-        for segment in 0..self.view.sb.segments {
+        for segment in 0..self.view.sb.segments() {
             let sb = &self.view.sb;
             let mut parts = PartialSegments::of(sb, segment);
             while let Ok(Some(part)) = parts.next(sb, &self.view).await {

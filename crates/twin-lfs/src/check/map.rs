@@ -24,10 +24,10 @@ impl LfsImage {
             report.add(bad("the checkpoint's inode is not that of an ifile".into()));
         }
         let blocks = geometry.blocks_for(d.size);
-        if !d.size.is_multiple_of(geometry.block_size.into()) || d.size > self.view.sb.size {
+        if !d.size.is_multiple_of(geometry.block_size.into()) || d.size > self.view.sb.size() {
             report.add(bad(format!("a length of {} bytes", d.size)));
         }
-        let blocks = blocks.min(self.view.sb.size / u64::from(geometry.block_size));
+        let blocks = blocks.min(self.view.sb.size() / u64::from(geometry.block_size));
         let (mut walk, mut next, mut allocated) = (Walk::new(&d), 0, 0);
         while let Some(step) = walk.next(&geometry) {
             if !self.claim_layout_block(IFILE_INO, step, d.generation, report) {
@@ -46,13 +46,18 @@ impl LfsImage {
                 }
                 continue;
             };
-            if lbn >= blocks {
+            let in_second_part = lbn >= self.view.sb.second_table_part();
+            if in_second_part && self.view.sb.table_block_at(lbn).is_none()
+                || !in_second_part && lbn >= blocks
+            {
                 let what = format!("block {lbn} lies past the end, {} bytes", d.size);
                 report.add(Finding::minor(FindingKind::Size, what).of(IFILE_INO));
                 continue;
             }
-            self.skip_missing(next, lbn, report);
-            next = lbn + 1;
+            if !in_second_part {
+                self.skip_missing(next, lbn, report);
+                next = lbn + 1;
+            }
             match self.view.block(IFILE_INO, lbn as Lbn, step.ptr).await {
                 Ok(content) => self.take_ifile_block(lbn, Some(&content)),
                 Err(error) => {
@@ -65,7 +70,7 @@ impl LfsImage {
             }
         }
         self.skip_missing(next, blocks, report);
-        self.table.resize(self.view.sb.segments as usize, SegEntry::default());
+        self.table.resize(self.view.sb.segments() as usize, SegEntry::default());
         if let Some(table) = &self.view.log_state.table {
             self.table.clone_from(table);
         }
@@ -156,10 +161,10 @@ impl LfsImage {
 
     fn ifile_block_name(&self, lbn: u64) -> String {
         let sb = &self.view.sb;
-        match lbn.checked_sub(sb.usage_blocks()) {
-            None => "of the segment usage table".into(),
-            Some(nth) => {
-                let first = nth * self.view.map_entries();
+        match sb.table_block_at(lbn) {
+            Some(_) => "of the segment usage table".into(),
+            None => {
+                let first = (lbn - sb.first_table_blocks()) * self.view.map_entries();
                 format!("with inodes {first} to {}", first + self.view.map_entries() - 1)
             }
         }
@@ -167,8 +172,11 @@ impl LfsImage {
 
     fn take_ifile_block(&mut self, lbn: u64, content: Option<&[u8]>) {
         let blank = vec![0; self.view.sb.geometry.block_size as usize];
-        if lbn < self.view.sb.usage_blocks() {
+        if let Some(nth) = self.view.sb.table_block_at(lbn) {
             let raw = content.unwrap_or(&blank);
+            // What lies between was not there before the volume grew.
+            let first = nth as usize * (blank.len() / SEG_ENTRY_BYTES);
+            self.table.resize(first, SegEntry::default());
             self.table.extend(raw.chunks_exact(SEG_ENTRY_BYTES).map(SegEntry::decode));
             return;
         }

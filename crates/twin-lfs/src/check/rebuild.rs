@@ -133,12 +133,17 @@ fn fill_ifile(lfs: &Lfs, core: &Core, entries: &[SegEntry], map: &[MapEntry]) {
         }
         buf
     });
-    for lbn in 0..lfs.sb.usage_blocks() {
+    for nth in 0..lfs.sb.usage_blocks() {
         let content = blocks.next().unwrap_or_else(|| Buf::zeroed(block));
-        let frame = lfs.ifile.append(core, lbn, Block::Bytes(content.freeze()));
+        let content = Block::Bytes(content.freeze());
+        let frame = match lfs.sb.table_lbn(nth) {
+            lbn if lbn == nth => lfs.ifile.append(core, lbn, content),
+            lbn => lfs.ifile.add(core, lbn, content),
+        };
         lfs.ifile.pin([frame]);
     }
-    for (lbn, entries) in (lfs.sb.usage_blocks()..).zip(map.chunks(block / IMAP_ENTRY_BYTES)) {
+    for (lbn, entries) in (lfs.sb.first_table_blocks()..).zip(map.chunks(block / IMAP_ENTRY_BYTES))
+    {
         let mut buf = Buf::zeroed(block);
         for (raw, entry) in buf.chunks_exact_mut(IMAP_ENTRY_BYTES).zip(entries) {
             entry.on_device().encode(raw);
@@ -180,10 +185,10 @@ impl LfsImage {
             let entry = &self.table[segment as usize];
             entry.live_bytes > 0 || entry.pins > 0
         };
-        let mut found: BTreeSet<u32> = (0..self.view.sb.segments).filter(live).collect();
+        let mut found: BTreeSet<u32> = (0..self.view.sb.segments()).filter(live).collect();
         found.extend(self.ifile_bytes.keys());
         let heads = log_state.heads.iter().flat_map(|head| [head.segment, head.next]);
-        found.extend(heads.filter(|&segment| segment < self.view.sb.segments));
+        found.extend(heads.filter(|&segment| segment < self.view.sb.segments()));
         found.extend(&log_state.log_segments);
         found
     }
@@ -214,7 +219,7 @@ impl LfsImage {
         }
         let mut heads = Vec::new();
         for stream in 0..streams {
-            let from = (u64::from(sb.segments) * stream / streams) as u32;
+            let from = (u64::from(sb.segments()) * stream / streams) as u32;
             let (Some(segment), Some(next)) = (table.take_clean(from), table.take_clean(from))
             else {
                 return Err(FsError::NoSpace);
@@ -291,7 +296,7 @@ impl LfsImage {
     async fn last_serial(&self) -> u64 {
         let sb = &self.view.sb;
         let mut last = 1;
-        for segment in 0..sb.segments {
+        for segment in 0..sb.segments() {
             let mut parts = crate::partial_segments::PartialSegments::of(sb, segment);
             while let Ok(Some(part)) = parts.next(sb, &self.view).await {
                 last = last.max(part.summary.header.serial);

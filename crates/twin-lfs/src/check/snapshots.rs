@@ -96,8 +96,13 @@ impl LfsImage {
         let state = self.state_of(record);
         let mut segments = Vec::new();
         let mut live = 0;
-        for lbn in 0..state.sb.usage_blocks() as i64 {
+        for nth in 0..state.sb.usage_blocks() {
+            let lbn = state.sb.table_lbn(nth) as i64;
             let ptr = state.ptr(&record.ifile, lbn).await?;
+            if ptr.is_hole() && lbn as u64 != nth {
+                // The volume has grown since.
+                break;
+            }
             let raw = state.block(record.ifile.ino, lbn, ptr).await?;
             for entry in raw.chunks_exact(SEG_ENTRY_BYTES).map(SegEntry::decode) {
                 let segment = segments.len() as u32;
@@ -105,7 +110,7 @@ impl LfsImage {
                 segments.push((segment, entry.live_bytes));
             }
         }
-        segments.truncate(state.sb.segments as usize);
+        segments.truncate(state.sb.segments() as usize);
         if live != record.live_bytes {
             let what = format!(
                 "{live} bytes live by its usage table, {} by its record",
@@ -118,7 +123,7 @@ impl LfsImage {
 
     /// Compares the pins of all segments with what the records need.
     pub(super) fn check_pins(&self, report: &mut Report) {
-        for (segment, entry) in (0..self.view.sb.segments).zip(&self.table) {
+        for (segment, entry) in (0..self.view.sb.segments()).zip(&self.table) {
             let needed = self.snapshots.pins.get(&segment).copied().unwrap_or(0);
             if entry.pins != needed {
                 let severity =

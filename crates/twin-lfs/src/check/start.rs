@@ -81,7 +81,7 @@ pub(crate) async fn superblocks(
         let first = bad.into_iter().next().map(|(_, error)| error);
         return Err(first.unwrap_or(FsError::corrupt(0, "no superblock")));
     };
-    for (nth, at) in Superblock::places(sb.size, sb.copies).into_iter().enumerate() {
+    for (nth, at) in Superblock::places(sb.size(), sb.copies).into_iter().enumerate() {
         let which = format!("copy {nth} of the superblock");
         let finding = match superblock_at(device, at).await {
             Ok((copy, raw)) if copy == sb && *raw == *sb.encode() => continue,

@@ -192,7 +192,7 @@ impl Lfs {
                 let raw = content.to_bytes();
                 for (i, info) in list.iter().enumerate() {
                     let raw = raw[i * size..(i + 1) * size].to_vec();
-                    let decoded = Dinode::decode(&self.sb.geometry, &raw, core.frags);
+                    let decoded = Dinode::decode(&self.sb.geometry, &raw, core.frags());
                     let ino = match (info.ino, &decoded) {
                         (0, Ok(d)) => d.ino,
                         (0, Err(_)) => continue,

@@ -7,8 +7,8 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use twin_clean::trigger::{TriggerDecision, TriggerInput, TriggerPolicy};
-use twin_disk::{BlockDevice, DeviceInfo, Io, Origin, Pending, ServiceBounds};
-use twin_rt::{Event, MILLIS, Nanos, Rt, Time};
+use twin_disk::{BlockDevice, DeviceInfo, Io, IoErrorKind, Origin, Pending, ServiceBounds};
+use twin_rt::{BoxFuture, Event, MILLIS, Nanos, Rt, Time};
 
 use super::quick::DeviceSpeed;
 
@@ -243,5 +243,9 @@ impl BlockDevice for Watch {
 
     fn drop_dead(&self, at: u64, len: u64) {
         self.device.drop_dead(at, len);
+    }
+
+    fn grow(&self, to: Option<u64>) -> BoxFuture<'_, Result<u64, IoErrorKind>> {
+        self.device.grow(to)
     }
 }

@@ -90,7 +90,7 @@ impl Lfs {
             // last request counts as 0.
             idle_since_ns: Some(state.idle_since().map_or(now_ns, |since| since.0)),
             clean_segments: self.usage.clean_count(),
-            segments: self.sb.segments,
+            segments: self.sb.segments(),
             reserve_segments: sizing::reserve_segments(&self.sb),
             step_ns: state.step_ns(),
         };

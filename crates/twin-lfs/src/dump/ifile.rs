@@ -23,25 +23,29 @@ impl Dumper<'_> {
             text("numbers", 20),
             number("in_use", 8),
         ];
-        let usage = source.view.sb.usage_blocks();
+        let sb = &source.view.sb;
         let per_block = source.view.map_entries();
-        let blocks = source.view.sb.geometry.blocks_for(d.size);
+        let blocks = sb.geometry.blocks_for(d.size);
         files.sink.begin("blocks", "the usage table, then the inode map", &COLUMNS);
         let mut walk = files.walk(&d);
         while let Some(step) = files.next_step(&mut walk).await {
-            if step.lbn < 0 || step.lbn as u64 >= blocks {
+            let Ok(lbn) = u64::try_from(step.lbn) else { continue };
+            let in_table = sb.table_block_at(lbn);
+            if in_table.is_none() && lbn >= blocks {
                 continue;
             }
-            let lbn = step.lbn as u64;
-            let (holds, first, end) = match lbn.checked_sub(usage) {
-                None => {
-                    let first = lbn * per_block;
-                    ("segments", first, (first + per_block).min(source.view.sb.segments.into()))
+            let (holds, first, end) = match in_table {
+                Some(nth) => {
+                    let first = nth * per_block;
+                    ("segments", first, (first + per_block).min(sb.segments().into()))
                 }
-                Some(nth) => ("inodes", nth * per_block, (nth + 1) * per_block),
+                None => {
+                    let first = (lbn - sb.first_table_blocks()) * per_block;
+                    ("inodes", first, first + per_block)
+                }
             };
             let used = match source.ifile_block(lbn).await {
-                Ok(raw) => Value::Number(in_use(&raw, lbn < usage) as u64),
+                Ok(raw) => Value::Number(in_use(&raw, in_table.is_some()) as u64),
                 Err(error) => {
                     files.problem(&format!("the ifile, block {lbn}"), error);
                     Value::Text("?".into())

@@ -54,7 +54,7 @@ impl Dumper<'_> {
     pub(super) async fn all_summaries(&mut self) {
         let about = "data: not compared; name a segment for that and for all blocks";
         self.sink.begin("partial_segments", about, &PARTS);
-        for segment in 0..self.source.view.sb.segments {
+        for segment in 0..self.source.view.sb.segments() {
             let parts = self.parts(segment).await;
             for (offset, summary) in parts {
                 self.part_row(segment, offset, &summary, None);
@@ -66,9 +66,9 @@ impl Dumper<'_> {
     /// The partial segments of one segment, and all blocks in them.
     pub(super) async fn summaries(&mut self, number: u64) -> Result<(), DumpError> {
         let sb = self.source.view.sb.clone();
-        let Some(segment) = u32::try_from(number).ok().filter(|segment| *segment < sb.segments)
+        let Some(segment) = u32::try_from(number).ok().filter(|segment| *segment < sb.segments())
         else {
-            let what = format!("there is no segment {number}: they are 0 to {}", sb.segments - 1);
+            let what = format!("there is no segment {number}: they are 0 to {}", sb.segments() - 1);
             return Err(DumpError::NoSuch(what));
         };
         let live = self.usage_table().await[segment as usize].map_or(0, |entry| entry.live_bytes);

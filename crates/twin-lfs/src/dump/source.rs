@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use twin_cache::Lbn;
-use twin_disk::Bytes;
+use twin_disk::{Buf, Bytes};
 use twin_fs::dinode::Dinode;
 use twin_fs::dump::{Fields, InUse, OnDisk, Value};
 use twin_fs::geometry::{Geometry, Ptr};
@@ -42,10 +42,20 @@ impl Source {
         }
     }
 
+    /// The content of a block of the usage table.
+    pub(super) async fn table_block(&self, nth: u64) -> Result<Bytes> {
+        let lbn = self.view.sb.table_lbn(nth);
+        let ptr = self.view.ptr(&self.ifile_inode()?, lbn as i64).await?;
+        match ptr.is_hole() && lbn != nth {
+            // The volume has grown, and what it has more is clean.
+            true => Ok(Buf::zeroed(self.view.sb.geometry.block_size as usize).freeze()),
+            false => self.ifile_block(lbn).await,
+        }
+    }
+
     /// Inode numbers that the map has entries for.
     fn map_len(&self) -> u64 {
-        let blocks = self.view.sb.geometry.blocks_for(self.view.log_state.ifile.size);
-        blocks.saturating_sub(self.view.sb.usage_blocks()) * self.view.map_entries()
+        self.view.sb.map_blocks(self.view.log_state.ifile.size) * self.view.map_entries()
     }
 
     /// The inode map's entry of a number.
@@ -55,7 +65,7 @@ impl Source {
             let what = format!("the inode map ends before inode {ino}");
             return Err(FsError::inconsistent(what));
         }
-        let lbn = self.view.sb.usage_blocks() + ino / self.view.map_entries();
+        let lbn = self.view.sb.first_table_blocks() + ino / self.view.map_entries();
         let raw = self.ifile_block(lbn).await?;
         let at = (ino % self.view.map_entries()) as usize * IMAP_ENTRY_BYTES;
         Ok(ImapEntry::decode(&raw[at..at + IMAP_ENTRY_BYTES]))
@@ -119,7 +129,7 @@ impl OnDisk for Source {
             let start = sb.segment_start(segment);
             start..start + u64::from(sb.segment_size)
         };
-        (0..sb.segments).map(area).collect()
+        (0..sb.segments()).map(area).collect()
     }
 
     fn free_from(&self, first: usize) -> BoxFuture<'_, (usize, Result<Vec<Range<u64>>>)> {
@@ -129,7 +139,7 @@ impl OnDisk for Source {
                 None => {
                     let block = self.view.sb.geometry.block_size as usize;
                     let per_block = block / SEG_ENTRY_BYTES;
-                    let raw = self.ifile_block((first / per_block) as u64).await;
+                    let raw = self.table_block((first / per_block) as u64).await;
                     let decode = |raw: Bytes| {
                         let entries = raw.chunks_exact(SEG_ENTRY_BYTES).map(SegEntry::decode);
                         entries.skip(first % per_block).collect::<Vec<_>>()
@@ -138,7 +148,7 @@ impl OnDisk for Source {
                 }
             };
             let free = entries.map(|entries| {
-                let numbered = (first as u32..self.view.sb.segments).zip(entries);
+                let numbered = (first as u32..self.view.sb.segments()).zip(entries);
                 numbered.filter_map(|(number, entry)| self.free_in(number, entry)).collect()
             });
             (next, free)
@@ -181,7 +191,7 @@ impl OnDisk for Source {
             let per_block = self.view.map_entries();
             let lbn = first / per_block;
             let next = (lbn + 1) * per_block;
-            let raw = match self.ifile_block(self.view.sb.usage_blocks() + lbn).await {
+            let raw = match self.ifile_block(self.view.sb.first_table_blocks() + lbn).await {
                 Ok(raw) => raw,
                 Err(error) => return (next, Err(error)),
             };

@@ -38,11 +38,11 @@ impl Dumper<'_> {
             vec![
                 ("uuid", Value::Text(hex(&sb.uuid))),
                 ("profile", profile_name(sb.profile)),
-                ("size", Value::Number(sb.size)),
+                ("size", Value::Number(sb.size())),
                 ("block_size", Value::Number(sb.geometry.block_size.into())),
                 ("frag_size", Value::Number(sb.geometry.frag_size.into())),
                 ("segment_size", Value::Number(sb.segment_size.into())),
-                ("segments", Value::Number(sb.segments.into())),
+                ("segments", Value::Number(sb.segments().into())),
             ],
         );
         let Some(checkpoint) = self.source.checkpoint.clone() else { return };
@@ -83,9 +83,9 @@ impl Dumper<'_> {
                 ("inode_size", Value::Number(sb.geometry.inode_size.into())),
                 ("align", Value::Number(sb.align.into())),
                 ("segment_size", Value::Number(sb.segment_size.into())),
-                ("segments", Value::Number(sb.segments.into())),
+                ("segments", Value::Number(sb.segments().into())),
                 ("first_segment_at", Value::Number(sb.segment_start(0))),
-                ("size", Value::Number(sb.size)),
+                ("size", Value::Number(sb.size())),
                 ("copies", Value::Number(sb.copies.into())),
                 ("minfree", Value::Number(sb.minfree.into())),
                 ("largest_file", Value::Number(sb.geometry.max_file_size())),
@@ -93,7 +93,7 @@ impl Dumper<'_> {
         );
         const COLUMNS: [Column; 2] = [number("at", 14), text("state", 40)];
         self.sink.begin("copies", "where superblocks are", &COLUMNS);
-        for at in Superblock::places(sb.size, sb.copies) {
+        for at in Superblock::places(sb.size(), sb.copies) {
             let state = match superblock_at(&*self.source.view.device, at).await {
                 Ok((copy, _)) if copy == sb => "sound".into(),
                 Ok(_) => "sound, but of another volume".into(),
@@ -132,21 +132,21 @@ impl Dumper<'_> {
 
     /// The segment usage table, with gaps where it cannot be read.
     pub(super) async fn usage_table(&mut self) -> Vec<Option<SegEntry>> {
-        let segments = self.source.view.sb.segments as usize;
+        let segments = self.source.view.sb.segments() as usize;
         if let Some(table) = &self.source.view.log_state.table {
             return table.iter().copied().map(Some).collect();
         }
         let mut table = Vec::with_capacity(segments);
         let per_block = self.source.view.sb.geometry.block_size as usize / SEG_ENTRY_BYTES;
-        for lbn in 0..self.source.view.sb.usage_blocks() {
-            match self.source.ifile_block(lbn).await {
+        for nth in 0..self.source.view.sb.usage_blocks() {
+            match self.source.table_block(nth).await {
                 Ok(raw) => {
                     table.extend(
                         raw.chunks_exact(SEG_ENTRY_BYTES).map(|e| Some(SegEntry::decode(e))),
                     );
                 }
                 Err(error) => {
-                    let first = lbn * per_block as u64;
+                    let first = nth * per_block as u64;
                     let last = first + per_block as u64 - 1;
                     let what = format!("the usage table, segments {first} to {last}");
                     self.problem(&what, error);

@@ -113,8 +113,8 @@ impl Checkpoint {
             .map(|_| HeadPos { segment: r.u32(), offset: r.u32(), next: r.u32() })
             .collect();
         let inside = |h: &HeadPos| {
-            h.segment < sb.segments
-                && h.next < sb.segments
+            h.segment < sb.segments()
+                && h.next < sb.segments()
                 && h.offset <= sb.segment_size
                 && h.offset.is_multiple_of(sb.align)
         };
@@ -124,9 +124,9 @@ impl Checkpoint {
         let picked = (0..picked).map(|_| r.u64()).collect();
         let size = sb.geometry.inode_size as usize;
         let inode = &raw[r.at..r.at + size];
-        let frags = sb.size / u64::from(sb.geometry.frag_size);
+        let frags = sb.size() / u64::from(sb.geometry.frag_size);
         let ifile = Dinode::decode(&sb.geometry, inode, frags).map_err(&bad)?;
-        if ifile.size > sb.size {
+        if ifile.size > sb.size() {
             return Err(bad("its ifile is longer than the volume"));
         }
         let inode = &raw[r.at + size..r.at + 2 * size];

@@ -184,9 +184,9 @@ impl SnapshotRecord {
         let live_bytes = r.u64();
         let name = name_in(raw, name_len).ok_or("a name is none")?;
         let inode = &raw[INODE_AT..INODE_AT + sb.geometry.inode_size as usize];
-        let frags = sb.size / u64::from(sb.geometry.frag_size);
+        let frags = sb.size() / u64::from(sb.geometry.frag_size);
         let ifile = Dinode::decode(&sb.geometry, inode, frags)?;
-        if ifile.size > sb.size {
+        if ifile.size > sb.size() {
             return Err("an ifile is longer than the volume");
         }
         let time = Time(time);

@@ -296,7 +296,7 @@ impl Summary {
             || (used as usize) < HEADER_BYTES
             || total_bytes > room
             || total_bytes < summary_bytes
-            || next_segment >= sb.segments
+            || next_segment >= sb.segments()
             || crc != crc32c::crc32c(&raw[8..len])
         {
             return None;

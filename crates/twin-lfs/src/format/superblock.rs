@@ -1,4 +1,7 @@
-//! The superblock: what the volume is. Written once by mkfs, at both ends of the device.
+//! The superblock: what the volume is. Written by mkfs, at both ends of the device, and again when the volume
+//! gets its first snapshot or grows.
+
+use std::cell::Cell;
 
 use twin_fs::dinode::{FieldReader, FieldWriter};
 use twin_fs::geometry::Geometry;
@@ -32,7 +35,21 @@ pub const HAS_SNAPSHOTS: u64 = 1;
 /// The bit of `may_ignore` for [`Superblock::without_contents`].
 const WITHOUT_CONTENTS: u64 = 1;
 
-/// What a volume is: fixed when it is made.
+/// The bit of `must_know` for a volume whose usage table is in two parts, because it has grown.
+const TABLE_IN_PARTS: u64 = 1;
+
+/// What of a volume changes when it grows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Extent {
+    /// Bytes on the device that belong to the volume.
+    size: u64,
+    /// The number of segments.
+    segments: u32,
+    /// Blocks of the usage table before the inode map, on a volume that has more of them; 0 on others.
+    table_blocks: u32,
+}
+
+/// What a volume is: fixed when it is made, but for its size, which [may grow](Superblock::take_extent).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// Tells volumes, and two lives of one device, apart.
@@ -43,12 +60,9 @@ pub struct Superblock {
     pub geometry: Geometry,
     /// Bytes of a segment.
     pub segment_size: u32,
-    /// The number of segments.
-    pub segments: u32,
+    extent: Cell<Extent>,
     /// Bytes that a log write is a multiple of.
     pub align: u32,
-    /// Bytes on the device that belong to the volume.
-    pub size: u64,
     /// Copies of the superblock and of each checkpoint: 1, or 2 with one at the end.
     pub copies: u32,
     /// Feature bits that a writer must know: [`HAS_SNAPSHOTS`], and others that this program does not
@@ -114,9 +128,8 @@ impl Superblock {
             profile,
             geometry,
             segment_size,
-            segments,
+            extent: Cell::new(Extent { size, segments, table_blocks: 0 }),
             align,
-            size,
             copies,
             must_write,
             without_contents: false,
@@ -146,6 +159,41 @@ impl Superblock {
         Superblock { must_write: self.must_write | HAS_SNAPSHOTS, ..self.clone() }
     }
 
+    /// Bytes on the device that belong to the volume.
+    pub fn size(&self) -> u64 {
+        self.extent.get().size
+    }
+
+    /// The number of segments.
+    pub fn segments(&self) -> u32 {
+        self.extent.get().segments
+    }
+
+    /// The superblock of the same volume when it has grown to `size` bytes.
+    ///
+    /// # Errors
+    /// If the volume cannot have this size.
+    pub fn grown_to(&self, size: u64) -> Result<Superblock> {
+        let Superblock { uuid, profile, segment_size, copies, .. } = *self;
+        let geometry = self.geometry.clone();
+        let plan = Superblock::plan(uuid, profile, geometry, segment_size, size, copies)?;
+        let grown = Superblock { extent: plan.extent, ..self.clone() };
+        if size < self.size() {
+            return Err(FsError::Invalid("a log does not become smaller"));
+        }
+        let before = self.first_table_blocks();
+        if self.extent.get().table_blocks != 0 || grown.usage_blocks() > before {
+            let Extent { size, segments, .. } = grown.extent.get();
+            grown.extent.set(Extent { size, segments, table_blocks: before as u32 });
+        }
+        Ok(grown)
+    }
+
+    /// The volume has grown as this superblock says.
+    pub(crate) fn take_extent(&self, grown: &Superblock) {
+        self.extent.set(grown.extent.get());
+    }
+
     /// First byte of a segment.
     pub fn segment_start(&self, segment: u32) -> u64 {
         FIRST_SEGMENT + u64::from(segment) * u64::from(self.segment_size)
@@ -154,7 +202,7 @@ impl Superblock {
     /// The segment that a byte of the device lies in.
     pub fn segment_of(&self, byte: u64) -> Option<u32> {
         let segment = byte.checked_sub(FIRST_SEGMENT)? / u64::from(self.segment_size);
-        (segment < u64::from(self.segments)).then_some(segment as u32)
+        (segment < u64::from(self.segments())).then_some(segment as u32)
     }
 
     /// Where the superblocks lie.
@@ -165,7 +213,7 @@ impl Superblock {
 
     /// Where the copies of checkpoint slot 0 or 1 lie.
     pub fn checkpoint_places(&self, slot: u64) -> Vec<u64> {
-        let end = Superblock::places(self.size, 2)[1];
+        let end = Superblock::places(self.size(), 2)[1];
         let places =
             [SUPERBLOCK_BYTES + slot * CHECKPOINT_BYTES, end - (slot + 1) * CHECKPOINT_BYTES];
         places.into_iter().take(self.copies as usize).collect()
@@ -179,7 +227,45 @@ impl Superblock {
     /// Blocks of the segment usage table.
     pub fn usage_blocks(&self) -> u64 {
         let per_block = u64::from(self.geometry.block_size) / SEG_ENTRY_BYTES as u64;
-        u64::from(self.segments).div_ceil(per_block)
+        u64::from(self.segments()).div_ceil(per_block)
+    }
+
+    /// Blocks of the segment usage table that lie before the inode map.
+    pub fn first_table_blocks(&self) -> u64 {
+        match self.extent.get().table_blocks {
+            0 => self.usage_blocks(),
+            blocks => blocks.into(),
+        }
+    }
+
+    /// The ifile's block where the second part of the usage table begins: a quarter into what the last tree of
+    /// an inode's pointers maps. No inode map reaches it.
+    pub fn second_table_part(&self) -> u64 {
+        let last = self.geometry.inode_child(self.geometry.inode_pointers() - 1);
+        self.geometry.first_data(last) + self.geometry.span(last) / 4
+    }
+
+    /// The ifile's block with this block of the usage table.
+    pub fn table_lbn(&self, nth: u64) -> u64 {
+        match nth.checked_sub(self.first_table_blocks()) {
+            None => nth,
+            Some(more) => self.second_table_part() + more,
+        }
+    }
+
+    /// The block of the usage table that is this block of the ifile, if it is one.
+    pub fn table_block_at(&self, lbn: u64) -> Option<u64> {
+        let first = self.first_table_blocks();
+        match lbn.checked_sub(self.second_table_part()) {
+            None => (lbn < first).then_some(lbn),
+            Some(more) => Some(first + more).filter(|nth| *nth < self.usage_blocks()),
+        }
+    }
+
+    /// Blocks of the inode map in an ifile of `size` bytes. The second part of the usage table is not counted there.
+    pub fn map_blocks(&self, size: u64) -> u64 {
+        let end = self.geometry.blocks_for(size).min(self.second_table_part());
+        end.saturating_sub(self.first_table_blocks())
     }
 
     /// The superblock as bytes.
@@ -192,7 +278,9 @@ impl Superblock {
         // Feature bits: those that a reader may ignore, those that a writer must know, those that
         // everyone must know.
         let may_ignore = if self.without_contents { WITHOUT_CONTENTS } else { 0 };
-        for bits in [may_ignore, self.must_write, 0] {
+        let Extent { size, segments, table_blocks } = self.extent.get();
+        let must_know = if table_blocks > 0 { TABLE_IN_PARTS } else { 0 };
+        for bits in [may_ignore, self.must_write, must_know] {
             w.u64(bits);
         }
         for half in self.uuid.as_chunks::<8>().0 {
@@ -206,14 +294,15 @@ impl Superblock {
             self.geometry.block_size,
             self.geometry.frag_size,
             self.segment_size,
-            self.segments,
+            segments,
             self.align,
             self.copies,
         ] {
             w.u32(n);
         }
-        w.u64(self.size);
+        w.u64(size);
         w.u32(self.minfree);
+        w.u32(table_blocks);
         let crc = crc32c::crc32c(&raw[12..]);
         raw[8..12].copy_from_slice(&crc.to_le_bytes());
         raw
@@ -239,7 +328,7 @@ impl Superblock {
             return Err(FsError::corrupt(at, what));
         }
         let (may_ignore, must_write, must_know) = (r.u64(), r.u64(), r.u64());
-        if must_know != 0 {
+        if must_know & !TABLE_IN_PARTS != 0 {
             return Err(FsError::corrupt(at, "the volume has features that this program lacks"));
         }
         let mut uuid = [0; 16];
@@ -253,6 +342,7 @@ impl Superblock {
             percent @ ..=Superblock::MINFREE_MAX => percent,
             _ => return Err(FsError::corrupt(at, "minfree is more than 50 percent")),
         };
+        let table_blocks = r.u32();
         let (profile, geometry) = match profile {
             1 => (Profile::Classic, Geometry::classic(block, frag)),
             2 => (Profile::Modern, Geometry::modern(block, frag)),
@@ -262,7 +352,14 @@ impl Superblock {
         let without_contents = may_ignore & WITHOUT_CONTENTS != 0;
         let plan = plan.map(|sb| Superblock { must_write, without_contents, minfree, ..sb });
         let sb = plan.map_err(|e| FsError::corrupt(at, format!("impossible sizes: {e}")))?;
-        if (sb.segments, sb.align) != (segments, align) || !(1..=2).contains(&copies) {
+        let in_parts = must_know & TABLE_IN_PARTS != 0;
+        if in_parts {
+            sb.extent.set(Extent { table_blocks, ..sb.extent.get() });
+        }
+        if (sb.segments(), sb.align) != (segments, align)
+            || !(1..=2).contains(&copies)
+            || in_parts && !(1..=sb.usage_blocks()).contains(&table_blocks.into())
+        {
             return Err(FsError::corrupt(at, "the sizes contradict each other"));
         }
         if size > device_size {
@@ -293,7 +390,7 @@ mod tests {
     #[test]
     fn segments_and_copies_do_not_overlap() {
         let sb = sample();
-        let last_end = sb.segment_start(sb.segments - 1) + u64::from(sb.segment_size);
+        let last_end = sb.segment_start(sb.segments() - 1) + u64::from(sb.segment_size);
         assert!(sb.checkpoint_places(1)[1] >= last_end);
         assert_eq!(sb.segment_of(sb.segment_start(3) - 1), Some(2));
         assert_eq!(sb.segment_of(last_end), None);

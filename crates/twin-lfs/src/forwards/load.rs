@@ -32,7 +32,7 @@ pub(crate) async fn load_forwards(
     forwards: &Forwards,
 ) -> Result<()> {
     let mut said = Vec::new();
-    for (segment, entry) in (0..sb.segments).zip(table) {
+    for (segment, entry) in (0..sb.segments()).zip(table) {
         if entry.forwards && entry.live_bytes > 0 {
             read_segment(device, sb, segment, serial, &mut said).await?;
         }

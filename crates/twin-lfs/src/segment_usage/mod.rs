@@ -82,6 +82,11 @@ impl SegmentUsage {
         Ok(())
     }
 
+    /// There are as many segments as this superblock says; those that are new are clean.
+    pub(crate) fn grow(&self, sb: &Superblock) {
+        self.parts.borrow_mut().table.grow(sb);
+    }
+
     /// Looks at the table.
     pub(crate) fn with<T>(&self, f: impl FnOnce(&SegmentTable) -> T) -> T {
         f(&self.parts.borrow().table)

@@ -119,7 +119,7 @@ impl CleaningPolicies {
             .get(&settings.victim)
             .map_err(|_| FsError::Invalid("no such victim policy"))?;
         let entry = placement_of(settings, streams)?;
-        let frags = sb.size / u64::from(sb.geometry.frag_size);
+        let frags = sb.size() / u64::from(sb.geometry.frag_size);
         let setting = Setting {
             blocks: frags.clamp(1 << 10, 1 << 30) as u32,
             segment_blocks: sb.segment_size / sb.geometry.frag_size,

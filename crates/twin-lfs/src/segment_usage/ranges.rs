@@ -52,6 +52,20 @@ impl Ranges {
         self.count += 1;
     }
 
+    /// Adds numbers that are larger than all in the set.
+    pub(super) fn append(&mut self, numbers: std::ops::Range<u32>) {
+        let Some(start) = self.ends.last_key_value().map(|(&start, _)| start) else {
+            *self = Ranges::of(numbers);
+            return;
+        };
+        self.count += numbers.len() as u32;
+        if self.ends[&start] == numbers.start {
+            self.ends.insert(start, numbers.end);
+        } else if !numbers.is_empty() {
+            self.ends.insert(numbers.start, numbers.end);
+        }
+    }
+
     pub(super) fn remove(&mut self, number: u32) {
         let Some((start, end)) = self.around(number) else { return };
         if start == number {
@@ -105,6 +119,16 @@ mod tests {
             }
             let mut touch = ranges.ends.iter().zip(ranges.ends.iter().skip(1));
             assert!(touch.all(|((_, end), (next, _))| end < next), "seed {seed}");
+        }
+    }
+
+    #[test]
+    fn what_is_appended_is_there_as_if_it_had_always_been() {
+        for (before, more) in [(0..5, 5..9), (0..5, 6..9), (0..0, 3..9), (0..5, 5..5)] {
+            let mut ranges = Ranges::of(before.clone());
+            ranges.append(more.clone());
+            let all = Ranges::of(before.chain(more));
+            assert_eq!((ranges.ends, ranges.count), (all.ends, all.count));
         }
     }
 

@@ -122,14 +122,14 @@ impl SegmentTable {
         let states: Vec<SegmentState> = entries.iter().map(state).collect();
         let is_clean = |&s: &u32| states.get(s as usize).is_none_or(|s| *s == SegmentState::Clean);
         let info = infos_of(&entries, sb.segment_size, sb.geometry.frag_size);
-        let opened = u64::from(sb.segments);
+        let opened = u64::from(sb.segments());
         SegmentTable {
             info,
             open_ahead: Vec::new(),
             now: opened * u64::from(sb.segment_size / sb.geometry.frag_size),
             opened,
             sb: sb.clone(),
-            clean: Ranges::of((0..sb.segments).filter(is_clean)),
+            clean: Ranges::of((0..sb.segments()).filter(is_clean)),
             states,
             live_bytes: entries.iter().map(|e| u64::from(e.live_bytes)).sum(),
             held_bytes: held_in_all(sb, &entries),
@@ -138,9 +138,15 @@ impl SegmentTable {
         }
     }
 
+    /// There are as many segments as this superblock says; those that are new are clean.
+    pub(super) fn grow(&mut self, sb: &Superblock) {
+        self.clean.append(self.count()..sb.segments());
+        self.sb = sb.clone();
+    }
+
     /// The number of segments.
     pub fn count(&self) -> u32 {
-        self.sb.segments
+        self.sb.segments()
     }
 
     /// The entry of a segment.

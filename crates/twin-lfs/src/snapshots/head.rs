@@ -137,7 +137,7 @@ async fn assemble(
     let mut table = SegmentTable::new(&sb, entries);
     // What the old head needs is not filled before the checkpoint.
     let needed = |s: &u32| old.with_segments(|table| table.state(*s) != SegmentState::Clean);
-    for segment in (0..sb.segments).filter(needed) {
+    for segment in (0..sb.segments()).filter(needed) {
         table.set_open(segment);
         table.set_used(segment);
     }
@@ -150,6 +150,7 @@ async fn assemble(
     let settings = LfsSettings { background_cleaning: false, ..LfsSettings::default() };
     let head = around_table(&core, sb, settings, &checkpoint, (ifile, table, frames)).await?;
     head.skip_serials(&core, old.position.serial());
+    head.complete_table(&core);
     if record.picked > 0 {
         let numbers = (ROOT_INO + 1..head.ifile.map_len()).collect();
         head.add_to_free_list(&core, numbers, 0, 0).await?;

@@ -82,7 +82,7 @@ impl Snapshots {
         let raw: Vec<u8> =
             frames.iter().flat_map(|frame| frame.block().to_bytes().to_vec()).collect();
         *self.content.borrow_mut() = SnapshotsFile::decode(sb, &raw)?;
-        self.file.pin_indirect(core).await?;
+        self.file.pin_indirect(core, self.file.blocks()).await?;
         self.file.pin(frames);
         Ok(())
     }

@@ -299,7 +299,7 @@ impl Lfs {
             return Ok(());
         }
         let raw = Block::Bytes(Buf::copy_of(&self.sb.with_snapshots().encode()).freeze());
-        for at in Superblock::places(self.sb.size, self.sb.copies).into_iter().rev() {
+        for at in Superblock::places(self.sb.size(), self.sb.copies).into_iter().rev() {
             let io = Io::write(at, vec![raw.clone()], Class::Meta, Origin::Checkpoint);
             core.device.submit(io).await?;
             core.device.submit(Io::flush(Origin::Checkpoint)).await?;
@@ -310,6 +310,11 @@ impl Lfs {
 
     /// The superblock as it is on the device: the first snapshot of a volume changes it.
     pub(crate) fn stored_superblock(&self) -> Superblock {
-        if self.snapshots.marked.get() { self.sb.with_snapshots() } else { self.sb.clone() }
+        self.stored(&self.sb)
+    }
+
+    /// This superblock as it is stored once it is the volume's.
+    pub(crate) fn stored(&self, sb: &Superblock) -> Superblock {
+        if self.snapshots.marked.get() { sb.with_snapshots() } else { sb.clone() }
     }
 }

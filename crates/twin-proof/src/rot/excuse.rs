@@ -162,7 +162,7 @@ fn of_log(image: &[u8]) -> Result<Excuses, String> {
             checkpoints.push(at as usize / UNIT);
         }
     }
-    for segment in 0..sb.segments {
+    for segment in 0..sb.segments() {
         let start = sb.segment_start(segment);
         let ends =
             places.iter().map(|(at, _)| *at).filter(|&at| sb.segment_of(at) == Some(segment));

@@ -44,6 +44,11 @@ impl Platter {
         platter
     }
 
+    /// This content, and zeros behind it up to `size` bytes; no less than there is.
+    pub fn grown(self, size: u64) -> Platter {
+        Platter { size: size.max(self.size), ..self }
+    }
+
     /// Size in bytes, zeros included.
     pub fn size(&self) -> u64 {
         self.size

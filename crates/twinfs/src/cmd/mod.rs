@@ -18,6 +18,7 @@ mod forecast;
 mod fork;
 mod frontier;
 mod gather;
+mod grow;
 mod lab;
 mod layout;
 mod machine_file;
@@ -86,6 +87,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Check(args) => check::run(&args, interrupts),
         Command::Scrub(args) => scrub::run(&args, interrupts),
         Command::Clean(args) => clean::run(&args, interrupts),
+        Command::Grow(args) => grow::run(&args, interrupts),
         Command::Dump(args) => dump::run(&args, interrupts),
         Command::Stat(args) => stat::run(&args, interrupts),
         Command::Record(args) => record::run(args),

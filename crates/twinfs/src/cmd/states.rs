@@ -55,7 +55,7 @@ pub(crate) fn run(command: &StatesCommand, interrupts: &Interrupts) -> Outcome {
 }
 
 /// The mount at a directory; `None` if it is an image.
-fn mount_at(volume: &Path) -> Result<Option<MountClient>, String> {
+pub(super) fn mount_at(volume: &Path) -> Result<Option<MountClient>, String> {
     if !volume.is_dir() {
         return Ok(None);
     }

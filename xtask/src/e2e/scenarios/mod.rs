@@ -20,6 +20,7 @@ mod fsx;
 mod fuse_nfs;
 mod git;
 mod gitkill;
+mod grow;
 mod holes;
 mod hostile;
 mod instructions;
@@ -67,6 +68,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     pjdfstest::SCENARIO,
     times::SCENARIO,
     enospc::SCENARIO,
+    grow::SCENARIO,
     sync::SCENARIO,
     crashlab::SCENARIO,
     holes::SCENARIO,

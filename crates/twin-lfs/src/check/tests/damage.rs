@@ -415,7 +415,7 @@ fn a_usage_table_that_is_wrong_is_found() {
     for options in profiles() {
         let report = damaged(&options, |rich| {
             let lfs = &rich.w.volume.layout;
-            let at = lfs.sb.segment_start(lfs.sb.segments - 3);
+            let at = lfs.sb.segment_start(lfs.sb.segments() - 3);
             lfs.usage.block_lives(at, 512, twin_rt::Time(1), None);
         });
         let finding = expect(&report, FindingKind::Usage, None);
@@ -578,7 +578,7 @@ fn a_wrong_count_of_orphans_is_found() {
 fn each_copy_of_superblock_and_checkpoint_matters() {
     let bytes = Rich::new(&MkfsOptions::modern([1; 16]), SIZE).w.close().to_bytes();
     let sb = Superblock::decode(&bytes[..4096], 0, SIZE).unwrap();
-    for at in Superblock::places(sb.size, 2) {
+    for at in Superblock::places(sb.size(), 2) {
         let mut bad = bytes.clone();
         bad[at as usize + 100] ^= 1;
         let report = check_bytes(bad, false);

@@ -35,11 +35,11 @@ impl Live {
         rt.block_on(checking).unwrap().unwrap();
         assert!(report.is_clean(), "{report}");
         let mut parts = BTreeMap::new();
-        let heads = Superblock::places(sb.size, sb.copies).into_iter();
+        let heads = Superblock::places(sb.size(), sb.copies).into_iter();
         for at in heads.chain((0..2).flat_map(|slot| sb.checkpoint_places(slot))) {
             parts.insert(at, at + 4096);
         }
-        for segment in 0..sb.segments {
+        for segment in 0..sb.segments() {
             live_of_segment(&sb, bytes, image.claims.segment(segment), segment, &mut parts);
         }
         Live { parts }
@@ -217,7 +217,7 @@ impl Forger {
             return self.newest.ifile.clone();
         }
         let at = self.inode_at(ino) as usize;
-        let frags = self.sb.size / u64::from(self.sb.geometry.frag_size);
+        let frags = self.sb.size() / u64::from(self.sb.geometry.frag_size);
         Dinode::decode(&self.sb.geometry, &self.bytes[at..at + 512], frags).unwrap()
     }
 
