@@ -106,7 +106,9 @@ fn bucket_in_words(bucket: &serde_json::Value) -> String {
         Some(packs) => {
             let bytes = Size(journal["bytes"].as_u64().unwrap_or_default());
             let silent = journal["silent"].as_str().map_or(String::new(), |why| format!(": {why}"));
-            format!("\njournal          {packs} packs of {bytes} are on this machine alone{silent}")
+            format!(
+                "\njournal          {bytes} in {packs} packs that are on this machine alone{silent}"
+            )
         }
     };
     format!(

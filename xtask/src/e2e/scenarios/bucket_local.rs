@@ -48,7 +48,7 @@ fn run(bench: &Bench) -> Outcome {
         }
         while_away += writer.done - before;
         let told = bench.run(Command::new(&bench.program).arg("stat").arg(volume.dir()))?;
-        if !told.contains("are on this machine alone") {
+        if !told.contains("that are on this machine alone") {
             return Err(at(format!("stat does not say what the journal has: {told}")).into());
         }
         volume.kill9();
