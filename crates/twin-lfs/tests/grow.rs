@@ -5,7 +5,7 @@ mod common;
 use std::rc::Rc;
 
 use common::{World, both_profiles};
-use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
+use twin_disk::{Block, BlockDevice, Buf, Class, Io, MemDisk, Origin};
 use twin_fs::snapshots::{HeadChange, Keep};
 use twin_fs::{Data, FsError, Growth, Op, Reply, SnapshotView};
 use twin_lfs::format::SUPERBLOCK_BYTES;
@@ -88,6 +88,39 @@ fn a_full_volume_grows_and_goes_on_and_has_everything_afterwards() {
             close(&world);
             world.assert_clean();
         }
+    });
+}
+
+/// What is durable once the first superblock is: the volume as it was, that superblock, and the copies at the new end.
+#[test]
+fn a_power_failure_right_behind_the_superblock_leaves_a_volume_of_the_new_size() {
+    both_profiles(|options| {
+        let mut world = World::new(&small_segments(options), SIZE);
+        let before = fill(&mut world, "a");
+        world.op(Op::Sync);
+        let old = world.disk.to_bytes();
+        grow(&world, Some(BEYOND)).unwrap();
+        let grown = world.disk.to_bytes();
+        let mut left = old.clone();
+        left.resize(BEYOND as usize, 0);
+        let superblock = SUPERBLOCK_BYTES as usize;
+        left[..superblock].copy_from_slice(&grown[..superblock]);
+        let (old_end, new_end) = (SIZE as usize, BEYOND as usize);
+        left[new_end - superblock..].copy_from_slice(&grown[new_end - superblock..]);
+        // The checkpoints were copied as they were; those of `grown` have one more.
+        let checkpoints = 3 * superblock;
+        left[new_end - checkpoints..new_end - superblock]
+            .copy_from_slice(&old[old_end - checkpoints..old_end - superblock]);
+        drop(world);
+        let mut world = World::of_disk(Rc::new(MemDisk::from_bytes(left)));
+        assert_eq!(world.volume.layout.superblock().size(), BEYOND);
+        let after = fill(&mut world, "b");
+        assert!(after * 100_000 * 10 > (BEYOND - SIZE) * 7, "{after}");
+        let mut world = world.reopen();
+        assert_filled(&mut world, "a", before);
+        assert_filled(&mut world, "b", after);
+        close(&world);
+        world.assert_clean();
     });
 }
 
