@@ -25,25 +25,26 @@ const AES_256_GCM_SIV: u32 = 1;
 const PURPOSE: &[u8] = b"twinfs objects in a bucket, 1";
 /// zstd's fastest ordinary level: a volume waits for it.
 const ZSTD_LEVEL: i32 = 1;
+/// Whoever gives a key expects to need it.
+const NOT_ENCRYPTED: &str =
+    "the volume is not encrypted, and a key is given: if that is right, leave the key away";
 /// Bytes that are worked on without another thread.
 const INLINE: usize = 64 << 10;
 
-fn number(compression: Compression) -> u32 {
-    match compression {
-        Compression::None => 0,
-        Compression::Zstd => 1,
-        Compression::Lz4 => 2,
-    }
-}
+/// The compressions by number.
+const COMPRESSIONS: [Option<Compression>; 3] =
+    [None, Some(Compression::Zstd), Some(Compression::Lz4)];
 
-fn compression(number: u32) -> Option<Compression> {
-    let all = [Compression::None, Compression::Zstd, Compression::Lz4];
-    all.into_iter().find(|known| self::number(*known) == number)
+fn number(compression: Option<Compression>) -> u32 {
+    COMPRESSIONS.iter().position(|known| *known == compression).unwrap_or_default() as u32
 }
 
 /// A new volume's coding; `None` if it is not coded.
-pub(crate) fn of_new(compression: Compression, is_secret: bool) -> Result<Option<Coding>, String> {
-    if compression == Compression::None && !is_secret {
+pub(crate) fn of_new(
+    compression: Option<Compression>,
+    is_secret: bool,
+) -> Result<Option<Coding>, String> {
+    if compression.is_none() && !is_secret {
         return Ok(None);
     }
     let encryption = if is_secret { AES_256_GCM_SIV } else { 0 };
@@ -60,10 +61,10 @@ impl Codecs for Codings {
     fn codec(&self, coding: Coding) -> Result<Rc<dyn Codec>, String> {
         let newer =
             "its objects are coded in a way that this program does not know: a newer one made it";
-        let compression = compression(coding.compression).ok_or(newer)?;
+        let compression = *COMPRESSIONS.get(coding.compression as usize).ok_or(newer)?;
         let cipher = match (coding.encryption, &self.key) {
             (0, None) => None,
-            (0, Some(_)) => return self.uncoded().and(Err("the volume is not encrypted".into())),
+            (0, Some(_)) => return Err(NOT_ENCRYPTED.into()),
             (AES_256_GCM_SIV, Some(key)) => Some(cipher(key, &coding)?),
             (AES_256_GCM_SIV, None) => {
                 return Err(
@@ -80,9 +81,7 @@ impl Codecs for Codings {
 
     fn uncoded(&self) -> Result<(), String> {
         match self.key {
-            Some(_) => Err("the volume is not encrypted, and a key is given: if that is right, \
-                            leave the key away"
-                .into()),
+            Some(_) => Err(NOT_ENCRYPTED.into()),
             None => Ok(()),
         }
     }
@@ -154,7 +153,7 @@ impl Codec for Coder {
 }
 
 struct Work {
-    compression: Compression,
+    compression: Option<Compression>,
     cipher: Option<Aes256GcmSiv>,
 }
 
@@ -167,10 +166,10 @@ impl Work {
         packed: bool,
     ) -> Result<Frame<Vec<u8>>, String> {
         let shorter = match self.compression {
-            Compression::Zstd if packed => {
+            Some(Compression::Zstd) if packed => {
                 Some(zstd::bulk::compress(frame, ZSTD_LEVEL).map_err(|error| error.to_string())?)
             }
-            Compression::Lz4 if packed => Some(lz4_flex::block::compress(frame)),
+            Some(Compression::Lz4) if packed => Some(lz4_flex::block::compress(frame)),
             _ => None,
         };
         // What gains less than a sixteenth is not worth its decompression.
@@ -207,9 +206,13 @@ impl Work {
             return Ok(bytes);
         }
         match self.compression {
-            Compression::Zstd => zstd::bulk::decompress(&bytes, len).map_err(|e| e.to_string()),
-            Compression::Lz4 => lz4_flex::block::decompress(&bytes, len).map_err(|e| e.to_string()),
-            Compression::None => Err("a frame in it is compressed, and the volume is not".into()),
+            Some(Compression::Zstd) => {
+                zstd::bulk::decompress(&bytes, len).map_err(|e| e.to_string())
+            }
+            Some(Compression::Lz4) => {
+                lz4_flex::block::decompress(&bytes, len).map_err(|e| e.to_string())
+            }
+            None => Err("a frame in it is compressed, and the volume is not".into()),
         }
     }
 }
@@ -239,7 +242,7 @@ mod tests {
     use super::*;
     use twin_host::HostOptions;
 
-    fn work(compression: Compression, key: Option<[u8; 32]>) -> Work {
+    fn work(compression: Option<Compression>, key: Option<[u8; 32]>) -> Work {
         let coding = Coding { compression: number(compression), encryption: 1, salt: [4; 16] };
         let cipher = key.map(|key| cipher(&Key(key), &coding).unwrap());
         Work { compression, cipher }
@@ -263,7 +266,7 @@ mod tests {
     fn frames_come_back_whatever_they_hold() {
         let noise: Vec<u8> = random_bytes::<4096>().unwrap().to_vec();
         let even: Vec<u8> = (0..65_536u32).map(|n| (n / 300) as u8).collect();
-        for compression in [Compression::None, Compression::Zstd, Compression::Lz4] {
+        for compression in COMPRESSIONS {
             for key in [None, Some([7; 32])] {
                 let work = work(compression, key);
                 for plain in [&noise, &even, &vec![0; 4096], &vec![1]] {
@@ -273,7 +276,7 @@ mod tests {
                     assert!(frame.bytes.len() <= plain.len() + 16);
                 }
                 let is_short = coded(&work, &even).bytes.len() < even.len() / 4;
-                assert_eq!(is_short, compression != Compression::None);
+                assert_eq!(is_short, compression.is_some());
                 assert!(!coded(&work, &noise).is_compressed, "it would not be shorter");
             }
         }
@@ -282,13 +285,13 @@ mod tests {
     #[test]
     fn a_frame_is_read_with_its_key_in_its_place_unchanged_and_not_otherwise() {
         let plain = vec![9; 4096];
-        let secret = work(Compression::Zstd, Some([7; 32]));
+        let secret = work(Some(Compression::Zstd), Some([7; 32]));
         let frame = coded(&secret, &plain);
         let read = |work: &Work, object: &Object, number, frame: &Frame<Bytes>| {
             work.decode(object, number, frame, plain.len()).is_ok()
         };
         assert!(read(&secret, &object("a"), 3, &frame));
-        assert!(!read(&work(Compression::Zstd, Some([8; 32])), &object("a"), 3, &frame));
+        assert!(!read(&work(Some(Compression::Zstd), Some([8; 32])), &object("a"), 3, &frame));
         assert!(!read(&secret, &object("b"), 3, &frame));
         assert!(!read(&secret, &object("a"), 4, &frame));
         assert!(!read(&secret, &Object { len: 9001, ..object("a") }, 3, &frame));
@@ -320,8 +323,8 @@ mod tests {
 
     #[test]
     fn damage_below_the_compression_is_an_error_and_no_panic() {
-        for compression in [Compression::Zstd, Compression::Lz4] {
-            let work = work(compression, None);
+        for (_, compression) in Compression::ALL {
+            let work = work(Some(compression), None);
             let frame = coded(&work, &vec![9; 4096]);
             for at in 0..frame.bytes.len() {
                 let mut bad = frame.bytes.to_vec();
@@ -339,9 +342,9 @@ mod tests {
     fn a_volume_tells_who_needs_a_key_and_who_has_one_too_many() {
         let host = Host::start(HostOptions::default()).unwrap();
         let with = |key: Option<[u8; 32]>| Codings { host: host.clone(), key: key.map(Key) };
-        let plain = of_new(Compression::Zstd, false).unwrap().unwrap();
-        let secret = of_new(Compression::None, true).unwrap().unwrap();
-        assert!(of_new(Compression::None, false).unwrap().is_none());
+        let plain = of_new(Some(Compression::Zstd), false).unwrap().unwrap();
+        let secret = of_new(None, true).unwrap().unwrap();
+        assert!(of_new(None, false).unwrap().is_none());
         assert!(with(None).codec(plain).is_ok() && with(None).uncoded().is_ok());
         assert!(with(Some([1; 32])).codec(secret).is_ok());
         assert!(with(None).codec(secret).err().unwrap().contains("--key-file"));

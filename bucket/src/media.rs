@@ -54,8 +54,8 @@ impl Media for S3 {
 
     fn make(&self, host: &Host, name: &str, new: NewMedium) -> Result<Medium, String> {
         let mut store: Rc<dyn ObjectStore> = Rc::new(store::S3::connect(host, name)?);
-        if let Some(coding) = coding::of_new(new.compression, new.key.is_some())? {
-            let key = new.key.as_ref().map_or(Ok(None), |from| key(Some(from)))?;
+        let key = key(new.key.as_ref())?;
+        if let Some(coding) = coding::of_new(new.compression, key.is_some())? {
             let codecs = Box::new(Codings { host: host.clone(), key });
             store = Rc::new(Framed::new(store, codecs, coding)?);
         }
@@ -80,17 +80,11 @@ impl Media for S3 {
             journal = Some(Rc::clone(&opened));
             store = opened;
         }
-        let opening: twin_rt::BoxFuture<'_, Result<Rc<dyn ObjectStore>, String>> = match &how.cache
-        {
-            Some(file) => {
-                let device = file.open(host)?;
-                let policy = twin_cache::replacement::REGISTRY.default_entry();
-                Box::pin(async move {
-                    let cached = Cached::open(store, device, policy).await?;
-                    Ok(Rc::new(cached) as Rc<dyn ObjectStore>)
-                })
-            }
-            None => Box::pin(Cached::in_memory(store, how.memory)),
+        let device = how.cache.as_ref().map(|file| file.open(host)).transpose()?;
+        let opening = async {
+            let Some(device) = device else { return Cached::in_memory(store, how.memory).await };
+            let policy = twin_cache::replacement::REGISTRY.default_entry();
+            Ok(Rc::new(Cached::open(store, device, policy).await?) as Rc<dyn ObjectStore>)
         };
         let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
         let store = opened.map_err(named)?;

@@ -164,8 +164,10 @@ async fn set_shape(inner: &Rc<Inner>, shape: Shape) -> Result<(), String> {
         return Err("the volume is open to be read only".into());
     }
     let _heads = inner.heads.write().await;
+    inner.write_head_of(shape, false).await?;
+    // Nothing is taken behind the old end before.
     inner.shape.set(shape);
-    inner.write_head(false).await
+    Ok(())
 }
 
 /// Waits until all that was written is in the store.

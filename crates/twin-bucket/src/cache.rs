@@ -153,6 +153,15 @@ impl Cached {
         device: Rc<dyn BlockDevice>,
         policy: &twin_cache::Policy,
     ) -> Result<Cached, String> {
+        Cached::open_on(store, device, policy, false).await
+    }
+
+    async fn open_on(
+        store: Rc<dyn ObjectStore>,
+        device: Rc<dyn BlockDevice>,
+        policy: &twin_cache::Policy,
+        is_memory: bool,
+    ) -> Result<Cached, String> {
         let (store, device) = (Counted::of(store), LocalDevice::new(device)?);
         let slots = u32::try_from(device.size().saturating_sub(UNIT) / CHUNK).unwrap_or(u32::MAX);
         if slots == 0 {
@@ -177,7 +186,7 @@ impl Cached {
             inserted: 0,
         };
         let (chunks, counts) = (RefCell::new(chunks), Cell::default());
-        let state = State { device, is_memory: false, chunks, counts };
+        let state = State { device, is_memory, chunks, counts };
         Ok(Cached { store, state: Rc::new(state) })
     }
 
@@ -195,11 +204,7 @@ impl Cached {
             return Ok(store);
         }
         let policy = twin_cache::replacement::REGISTRY.default_entry();
-        let mut cached = Cached::open(store, Rc::new(Shelf::new(bytes)), policy).await?;
-        if let Some(state) = Rc::get_mut(&mut cached.state) {
-            state.is_memory = true;
-        }
-        Ok(Rc::new(cached))
+        Ok(Rc::new(Cached::open_on(store, Rc::new(Shelf::new(bytes)), policy, true).await?))
     }
 
     /// What it has done.

@@ -9,6 +9,7 @@ use std::rc::Rc;
 
 use twin_rt::join_all;
 
+use crate::Shape;
 use crate::device::Inner;
 use crate::head::{self, Head, PIECE_BYTES};
 use crate::objects::{block, write_map};
@@ -43,6 +44,15 @@ impl Inner {
 
     /// Writes a head that describes all that is on its way now, with `heads` locked.
     pub(crate) async fn write_head(self: &Rc<Inner>, is_closed: bool) -> Result<(), String> {
+        self.write_head_of(self.shape.get(), is_closed).await
+    }
+
+    /// The same of a device of this shape.
+    pub(crate) async fn write_head_of(
+        self: &Rc<Inner>,
+        shape: Shape,
+        is_closed: bool,
+    ) -> Result<(), String> {
         let (map, base, dead, old_maps) = {
             // The draft is in the map, too.
             self.send_draft();
@@ -62,8 +72,7 @@ impl Inner {
         }
         let (before, version) = self.head.borrow().clone();
         let old_map = before.map.clone();
-        let mut head =
-            Head { shape: self.shape.get(), count: before.count + 1, base, is_closed, ..before };
+        let mut head = Head { shape, count: before.count + 1, base, is_closed, ..before };
         head.map = head.map_name();
         write_map(&self.requests, &head, &map).await.map_err(|error| {
             let why = format!("{}: {error}", head.map);

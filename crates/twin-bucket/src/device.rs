@@ -122,7 +122,7 @@ impl Inner {
                 "another writer has taken the volume over ({name} is its): what was flushed before is there, the \
                  rest is lost here; unmount, and mount anew"
             ),
-            Unwritten::Store(error) => format!("{name}: {error}"),
+            Unwritten::Store(error) => error.of(name),
         };
         self.fail(why.clone());
         why

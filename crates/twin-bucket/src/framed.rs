@@ -1,6 +1,6 @@
 //! A store whose objects are compressed, encrypted, or both, in [frames](crate::frames).
 //!
-//! Contract: before it stands the store itself, behind it all that knows volumes, which sees objects as they were
+//! Contract: the store itself is below, and all that knows volumes is above and sees objects as they were
 //! written. How a volume is coded is learned from its head, which is read before anything else; from then on each object must be
 //! coded in that way. Writing an object is one request, and so is reading one of which nothing is known yet from its beginning; where the
 //! frames of a pack are is remembered, up to a bound of memory. The nonce of each object is random, so writing one once more
@@ -24,8 +24,8 @@ use crate::pack::{PREFIX, SEAL_BYTES};
 use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
 
 /// Bytes of an object before its frames, as they are guessed when it is read for the first time: those of
-/// 256 frames.
-const FRONT: u64 = 60 + 256 * 8;
+/// 16 MiB, two packs of the usual size.
+const FRONT: u64 = frames::front_len(16 << 20);
 /// Bytes by which all frames up to [`FRAME`] together are longer than what is in them, at most.
 const MORE: u64 = 128;
 /// Most frames of packs whose places are remembered, 24 bytes each.
@@ -202,7 +202,7 @@ impl Inner {
             return self.read(name, &front, range, None).await;
         }
         let first = range.map(|(at, len)| match at.saturating_add(len) {
-            end @ 1..=FRAME => (0, FRONT + frames::around(0, end).1 + MORE),
+            end @ 1..=FRAME => (0, FRONT + frames::end_of_frame(end) + MORE),
             _ => (0, FRONT),
         });
         let content = self.store.get(name, first).await?;

@@ -68,8 +68,8 @@ pub struct Frame<B> {
 }
 
 /// The number of frames of an object of `len` bytes.
-fn frames_of(len: u64) -> u64 {
-    len.div_ceil(FRAME) + u64::from(len > FIRST)
+const fn frames_of(len: u64) -> u64 {
+    len.div_ceil(FRAME) + (len > FIRST) as u64
 }
 
 /// The first byte of a frame in its object.
@@ -90,13 +90,13 @@ fn frame_at(at: u64) -> u64 {
 }
 
 /// Bytes of what stands before the frames of an object of `len` bytes.
-pub(crate) fn front_len(len: u64) -> u64 {
-    u64::from(FIXED) + frames_of(len) * u64::from(ENTRY)
+pub(crate) const fn front_len(len: u64) -> u64 {
+    FIXED as u64 + frames_of(len) * ENTRY as u64
 }
 
-/// Where the bytes `at..end` of an object, which are not none, are: from the first byte of a frame to the last of one.
-pub(crate) fn around(at: u64, end: u64) -> (u64, u64) {
-    (start_of(frame_at(at)), start_of(frame_at(end - 1) + 1))
+/// The end of the frame with the byte before `end`, which is not 0, as far as the object goes.
+pub(crate) fn end_of_frame(end: u64) -> u64 {
+    start_of(frame_at(end - 1) + 1)
 }
 
 /// Cuts an object of `len` bytes: the first byte of each frame, and its length.
@@ -267,9 +267,11 @@ mod tests {
             }
             assert_eq!(at, len);
         }
-        assert_eq!(around(5, 6), (0, FIRST));
-        assert_eq!(around(FIRST, FIRST + 1), (FIRST, FRAME));
-        assert_eq!(around(FRAME - 1, FRAME + 1), (FIRST, 2 * FRAME));
+        for (end, of_frame) in
+            [(1, FIRST), (FIRST, FIRST), (FIRST + 1, FRAME), (FRAME + 1, 2 * FRAME)]
+        {
+            assert_eq!(end_of_frame(end), of_frame);
+        }
     }
 
     #[test]

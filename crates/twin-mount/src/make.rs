@@ -34,8 +34,8 @@ pub struct MakeRequest {
     pub size: Option<u64>,
     /// Whether an image that is not blank is overwritten.
     pub force: bool,
-    /// How it is compressed, on a medium.
-    pub compression: Compression,
+    /// How it is compressed, on a medium, if it is.
+    pub compression: Option<Compression>,
     /// With which key it is encrypted, on a medium, if it is.
     pub key: Option<KeyFrom>,
     /// What the volume shall be.
@@ -347,7 +347,7 @@ mod tests {
         std::fs::write(&image, "").unwrap();
         let request = MakeRequest {
             image: image.clone(),
-            compression: Compression::None,
+            compression: None,
             key: None,
             size: Some(1 << 40),
             force: false,

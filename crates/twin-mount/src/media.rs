@@ -45,15 +45,18 @@ pub enum KeyFrom {
 }
 
 /// How what is kept on a medium is compressed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
-    #[default]
-    None,
     /// Zstandard.
     Zstd,
     /// LZ4: faster, and less.
     Lz4,
+}
+
+impl Compression {
+    /// All that there are, by name.
+    pub const ALL: [(&str, Compression); 2] =
+        [("zstd", Compression::Zstd), ("lz4", Compression::Lz4)];
 }
 
 /// What a new volume on a medium shall be.
@@ -61,8 +64,8 @@ pub enum Compression {
 pub struct NewMedium {
     /// Bytes of its device.
     pub size: u64,
-    /// How it is compressed.
-    pub compression: Compression,
+    /// How it is compressed, if it is.
+    pub compression: Option<Compression>,
     /// With which key it is encrypted, if it is.
     pub key: Option<KeyFrom>,
 }

@@ -2,11 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use twin_lab::layouts::LAYOUTS;
 use twin_lab::log_categories;
-use twin_mount::media::KeyFrom;
+use twin_mount::media::{Compression, KeyFrom};
 use twin_rt::{Categories, Category};
 
 use crate::choices::{block_formats, foreign_formats, measures, placements, volume_victims};
@@ -216,7 +216,7 @@ pub(crate) struct Mkfs {
     #[arg(long)]
     pub(crate) bytes_per_inode: Option<Size>,
     /// Compress what goes into a bucket: with zstd, or faster and less with lz4.
-    #[arg(long, value_enum)]
+    #[arg(long, value_parser = compressions())]
     pub(crate) compression: Option<Compression>,
     #[command(flatten)]
     pub(crate) key: KeyArgs,
@@ -227,21 +227,22 @@ pub(crate) struct Mkfs {
     pub(crate) image: PathBuf,
 }
 
-/// How what goes into a bucket is compressed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Compression {
-    Zstd,
-    Lz4,
+fn compressions() -> impl TypedValueParser<Value = Compression> {
+    let names = PossibleValuesParser::new(Compression::ALL.map(|(name, _)| name));
+    names.map(|chosen| {
+        let named = Compression::ALL.into_iter().find(|(name, _)| *name == chosen);
+        named.map_or(Compression::ALL[0].1, |(_, compression)| compression)
+    })
 }
 
 /// The key of an encrypted volume in a bucket.
 #[derive(Args)]
 pub(crate) struct KeyArgs {
     /// The key with which a volume in a bucket is encrypted is in this file: 32 bytes, or 64 hexadecimal digits. Without it the volume
-    /// can never be read again. Commands without this option take TWINFS_KEY_FILE of the environment.
+    /// can never be read again. TWINFS_KEY_FILE in the environment says the same to each command.
     #[arg(help_heading = "Device", long, value_name = "FILE")]
     pub(crate) key_file: Option<PathBuf>,
-    /// The same from a command of the shell that prints it, such as one of a password manager. Commands without this option take
+    /// The same from a command of the shell that prints it, such as one of a password manager, or in
     /// TWINFS_KEY_COMMAND of the environment.
     #[arg(help_heading = "Device", long, value_name = "COMMAND", conflicts_with = "key_file")]
     pub(crate) key_command: Option<String>,

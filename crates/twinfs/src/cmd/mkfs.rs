@@ -10,7 +10,7 @@ use twin_lab::layouts::{LAYOUTS, layout};
 use twin_mount::make::{MakeRequest, NotMade, make};
 use twin_mount::media;
 
-use crate::cli::{Compression, Mkfs};
+use crate::cli::Mkfs;
 use crate::size::Size;
 
 /// Why an image has no key.
@@ -34,11 +34,7 @@ pub(crate) fn run(args: &Mkfs, interrupts: &Interrupts) -> Outcome {
         image: args.image.clone(),
         size: args.size.map(|size| size.0),
         force: args.force,
-        compression: match args.compression {
-            None => media::Compression::None,
-            Some(Compression::Zstd) => media::Compression::Zstd,
-            Some(Compression::Lz4) => media::Compression::Lz4,
-        },
+        compression: args.compression,
         key: args.key.named(),
         config: config(args, kind)?,
     };
