@@ -7,6 +7,7 @@ use std::cell::RefCell;
 use std::future::Future;
 
 use twin_disk::{IoError, IoErrorKind, IoKind};
+use twin_fs::quota::Quota;
 use twin_fs::{FileSystem, FsError, Ino, LookupEntry, Op, Peeked, Reply, Request, Result, Room};
 
 /// The kinds of calls that can fail, by name.
@@ -152,6 +153,10 @@ impl<F: FileSystem> FileSystem for Failing<F> {
 
     fn room_of(&self, ino: Ino) -> Option<u64> {
         self.inner.room_of(ino)
+    }
+
+    fn quota_of(&self, ino: Ino) -> Option<Quota> {
+        self.inner.quota_of(ino)
     }
 
     fn held(&self) -> Vec<Ino> {

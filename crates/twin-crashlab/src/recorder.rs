@@ -9,6 +9,7 @@ use std::cell::RefCell;
 use std::future::Future;
 use std::rc::Rc;
 
+use twin_fs::quota::Quota;
 use twin_fs::{
     Data, Fallocate, FileSystem, Ino, LookupEntry, Op, Peeked, ROOT_INO, RenameMode, Reply,
     Request, Result, Room, mode,
@@ -321,6 +322,10 @@ impl<F: FileSystem> FileSystem for Recorded<F> {
 
     fn room_of(&self, ino: Ino) -> Option<u64> {
         self.inner.room_of(ino)
+    }
+
+    fn quota_of(&self, ino: Ino) -> Option<Quota> {
+        self.inner.quota_of(ino)
     }
 
     fn held(&self) -> Vec<Ino> {

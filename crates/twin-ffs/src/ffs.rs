@@ -202,7 +202,7 @@ impl Ffs {
 
     /// Notes on the device whether the volume is in use.
     pub(crate) async fn write_state(&self, core: &Core, closed: bool) -> Result<()> {
-        let state = VolumeState { closed, ..self.state.get() };
+        let state = VolumeState { closed, quotas: core.quotas.note(), ..self.state.get() };
         self.state.set(state);
         for io in [state_io(&self.sb, &state, core.info.sector), Io::flush(Origin::Checkpoint)] {
             if let Err(error) = core.device.submit(io).await {

@@ -287,6 +287,10 @@ impl Layout for Ffs {
                 Box::pin(self.fsync_file(core, inode, data_only))
             }
             SyncScope::Volume => Box::pin(self.sync_all(core)),
+            SyncScope::Checkpoint => Box::pin(async move {
+                self.sync_all(core).await?;
+                self.write_state(core, false).await
+            }),
             SyncScope::Close => Box::pin(self.close_volume(core)),
         }
     }

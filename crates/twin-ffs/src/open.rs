@@ -4,6 +4,7 @@ use std::rc::Rc;
 
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
 use twin_fs::geometry::Geometry;
+use twin_fs::quota::QuotaNote;
 use twin_fs::{Core, Cpu, Features, FsError, Picked, ROOT_INO, Result, Settings, VolumeOf};
 use twin_rt::{BoxFuture, Category, Rt, join_all};
 
@@ -287,7 +288,7 @@ impl Ffs {
             features(&sb),
             Settings::default(),
         )?;
-        let state = VolumeState { closed: false, opened: 0 };
+        let state = VolumeState { closed: false, opened: 0, quotas: QuotaNote::None };
         let ordering = named(ordering::by_number(sb.ordering))?;
         let settings = FfsSettings::default();
         let parts =
@@ -348,6 +349,10 @@ impl Ffs {
         let settings = Settings { cluster_bytes: cluster, ..settings };
         let core =
             Core::new(rt.clone(), device, cpu, sb.geometry.clone(), features(&sb), settings)?;
+        core.quotas.set_note(match state.closed {
+            true => state.quotas,
+            false => state.quotas.outdated(),
+        });
         let state = VolumeState { opened: state.opened + 1, ..state };
         let ordering = named(ordering::for_mount(sb.ordering, rescuing))?;
         let parts = FfsParts { sb, state, settings: ffs_settings, groups, journal, ordering, sums };
@@ -366,6 +371,7 @@ impl Ffs {
                 }
             }
         }
+        volume.start_quotas().await?;
         Ok((volume, recovered))
     }
 }

@@ -215,7 +215,7 @@ fn a_mount_does_not_make_a_root_by_itself() {
         // As a power failure leaves it.
         let rt = Rt::new(ClockOnly::default(), 2);
         let sb = rt.block_on(twin_ffs::format::read_superblock(&*disk)).unwrap().unwrap();
-        let open = twin_ffs::format::VolumeState { closed: false, opened: 1 };
+        let open = twin_ffs::format::VolumeState::UNREADABLE;
         let mut raw = open.encode(&sb);
         raw.resize(512, 0);
         let blocks = vec![Block::Bytes(Buf::copy_of(&raw).freeze())];

@@ -19,6 +19,7 @@ use crate::geometry::{Geometry, Ptr};
 use crate::inodes::{DirtyInodes, Inode, InodeTable, References, Refs};
 use crate::nvram::{MemberRef, Nvram};
 use crate::observing::{Observation, Observed, OperationObserver};
+use crate::quota::{QuotaId, QuotaUse, Quotas};
 use crate::reading::ReadPolicy;
 use crate::reads::ReadGate;
 use crate::settings::Settings;
@@ -63,6 +64,8 @@ pub struct Core {
     /// Set by a layout that wants to know of indirect blocks that are read and blocks that are
     /// freed.
     block_map_hook: OnceCell<Rc<dyn BlockMapHook>>,
+    /// The quotas of directories.
+    pub quotas: Quotas,
     inodes: InodeTable,
     dirty: DirtyInodes,
     refs: References,
@@ -117,6 +120,7 @@ impl Core {
             settings,
             reads: Rc::default(),
             block_map_hook: OnceCell::new(),
+            quotas: Quotas::default(),
             inodes: InodeTable::default(),
             dirty: DirtyInodes::default(),
             refs: References::default(),
@@ -164,6 +168,35 @@ impl Core {
     /// The device has become larger, and so has the volume: blocks may lie anywhere on it from now on.
     pub fn note_growth(&self) {
         self.frags.set(self.device.info().size / u64::from(self.geometry.frag_size));
+    }
+
+    /// Counts the space of a block of this file that took `old` bytes and takes `new` ones now.
+    pub(crate) fn count_space(&self, inode: &Inode, old: u64, new: u64) {
+        let (quota, before, after) = {
+            let mut d = inode.d.borrow_mut();
+            let before = d.allocated;
+            d.count_space(old, new);
+            (d.quota, before, d.allocated)
+        };
+        if quota != 0 {
+            self.quotas.count_bytes(quota, inode.ino, before, after);
+        }
+    }
+
+    /// Asks the quota of this inode for room for more bytes.
+    ///
+    /// # Errors
+    /// `QuotaExceeded` if there is none.
+    pub(crate) fn check_quota(&self, inode: &Inode, bytes: u64) -> Result<()> {
+        match inode.d.borrow().quota {
+            0 => Ok(()),
+            quota => self.quotas.check(quota, QuotaUse { bytes, files: 0 }),
+        }
+    }
+
+    /// The quota for which a new inode in this directory counts, or one that belongs to this file.
+    pub(crate) fn quota_of(&self, inode: &Inode) -> QuotaId {
+        self.quotas.effective(inode.d.borrow().quota)
     }
 
     /// Registers the layout's hook for the block maps of files. A layout calls this at most once,

@@ -23,6 +23,8 @@ pub enum FsError {
     NotPermitted,
     /// The volume has no room for it (ENOSPC).
     NoSpace,
+    /// The quota of a directory has no room for it (EDQUOT).
+    QuotaExceeded,
     /// The volume has no inode left (ENOSPC).
     NoInodes,
     /// The name is longer than 255 bytes, or a link target is longer than a block (ENAMETOOLONG).
@@ -47,7 +49,7 @@ pub enum FsError {
     ReadOnly,
     /// The format or the front end does not support it (EOPNOTSUPP).
     NotSupported(&'static str),
-    /// The two names are on different volumes (EXDEV).
+    /// The two names are on different volumes, or count for different quotas (EXDEV).
     CrossDevice,
     /// It is in use, for example as a mount point or as a running program (EBUSY).
     Busy,
@@ -114,6 +116,7 @@ impl fmt::Display for FsError {
             FsError::Access => "permission denied",
             FsError::NotPermitted => "only the owner or root may do that",
             FsError::NoSpace => "no space left on the volume",
+            FsError::QuotaExceeded => "the directory's quota is exhausted",
             FsError::NoInodes => "no inode left on the volume",
             FsError::NameTooLong => "the name is too long",
             FsError::FileTooBig => "the file would be too big for the format",
@@ -124,7 +127,7 @@ impl fmt::Display for FsError {
             FsError::NoSuchOffset => "no data or hole at or after the offset",
             FsError::Stale => "the inode has been removed",
             FsError::ReadOnly => "the volume is read-only",
-            FsError::CrossDevice => "the two names are on different volumes",
+            FsError::CrossDevice => "the two names are on different volumes or in different quotas",
             FsError::Busy => "it is in use",
             FsError::Refused(why) => return write!(f, "refused: {why}"),
             FsError::Invalid(why) => return write!(f, "invalid argument: {why}"),

@@ -161,6 +161,9 @@ pub enum SyncScope<'a> {
     },
     /// All files, names and attributes of the volume.
     Volume,
+    /// That, and what the layout notes of the volume as a whole: the note about
+    /// [quotas](crate::quota::QuotaNote).
+    Checkpoint,
     /// Everything, and the note that the volume was closed, so that the next start needs no
     /// recovery. It is the last call for a volume.
     Close,

@@ -26,6 +26,7 @@
 #![allow(missing_docs)] // Fields of `Op`'s variants are documented on their variant.
 
 mod admission;
+mod attribute_list;
 mod below;
 pub mod check;
 mod core;
@@ -52,6 +53,7 @@ mod ops;
 mod orphans;
 pub mod perm;
 mod places;
+pub mod quota;
 pub mod reading;
 mod reads;
 mod room;

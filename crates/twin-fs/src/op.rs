@@ -13,6 +13,7 @@ use std::future::Future;
 use twin_disk::{Block, Bytes};
 
 use crate::Result;
+use crate::quota::Quota;
 
 /// An inode number. Never zero.
 pub type Ino = u64;
@@ -605,6 +606,11 @@ pub trait FileSystem: 'static {
         None
     }
 
+    /// The quota that an inode counts for, if it does and is in memory.
+    fn quota_of(&self, _ino: Ino) -> Option<Quota> {
+        None
+    }
+
     /// The inodes that clients hold references to.
     fn held(&self) -> Vec<Ino> {
         Vec::new()
@@ -644,6 +650,10 @@ impl<F: FileSystem> FileSystem for std::rc::Rc<F> {
 
     fn room_of(&self, ino: Ino) -> Option<u64> {
         (**self).room_of(ino)
+    }
+
+    fn quota_of(&self, ino: Ino) -> Option<Quota> {
+        (**self).quota_of(ino)
     }
 
     fn held(&self) -> Vec<Ino> {

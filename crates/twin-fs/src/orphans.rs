@@ -167,6 +167,12 @@ impl Orphans {
             self.files.free_tail(inode, 0).await?;
         }
         self.nameless.borrow_mut().remove(&inode.ino);
+        let (quota, taken) = {
+            let d = inode.d.borrow();
+            (d.quota, d.quota_use())
+        };
+        self.core.quotas.count_inode(quota, taken, false);
+        self.core.quotas.forget_root(inode.ino);
         self.layout.inode_event(&self.core, InodeEvent::Adopted(inode));
         self.layout.inode_event(&self.core, InodeEvent::Freed(inode));
         self.layout.release(&self.core, self.core.features.new_inode_bytes);

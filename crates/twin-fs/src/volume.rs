@@ -25,6 +25,7 @@ use crate::layout::{Growth, Layout, NO_GROWTH, NO_SNAPSHOTS, Picked, SyncScope};
 use crate::nvram::Nvram;
 use crate::ops::Operations;
 use crate::places::{Placed, Places, place};
+use crate::quota::{Quota, QuotaNote};
 use crate::scrub::{self, Scrub, ScrubHow};
 use crate::snapshots_directory::SnapshotsDirectory;
 use crate::write_back::WriteBack;
@@ -143,6 +144,15 @@ impl Volume {
     /// Makes the root directory of a new volume, under the number that was picked for it.
     pub fn make_root(&self, picked: Picked, mode: u32) -> Result<()> {
         self.0.ops.make_root(picked, mode)
+    }
+
+    /// Reads the quotas of a volume that has some; a layout calls it at the end of its start, when nothing
+    /// else uses the volume. After a crash it reads all inodes.
+    pub async fn start_quotas(&self) -> Result<()> {
+        match self.0.core.quotas.note() {
+            QuotaNote::None => Ok(()),
+            _ => Box::pin(self.0.ops.start_quotas()).await,
+        }
     }
 
     /// Finishes what a crash interrupted on an inode: frees it if it has no name, otherwise frees
@@ -274,6 +284,9 @@ impl Parts {
             snapshots.close_all(|_| true).await?;
         }
         self.ops.drop_clients().await?;
+        if self.core.poisoned().is_none() {
+            self.ops.end_quotas().await?;
+        }
         self.write_back.stop();
         if let Some(error) = self.core.poisoned() {
             return Err(error);
@@ -342,6 +355,12 @@ impl FileSystem for Volume {
         let inode = self.0.core.cached_inode(ino)?;
         let d = inode.d.borrow();
         Some(d.allocated + d.inline.len() as u64)
+    }
+
+    fn quota_of(&self, ino: Ino) -> Option<Quota> {
+        let inode = self.0.core.cached_inode(ino)?;
+        let quota = inode.d.borrow().quota;
+        self.0.core.quotas.get(quota)
     }
 
     fn held(&self) -> Vec<Ino> {

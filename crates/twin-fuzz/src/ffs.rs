@@ -5,6 +5,7 @@ use twin_ffs::format::{
     CgCounts, CgImage, JournalHeader, Record, RecordEntry, RecordEntryKind, SUPERBLOCK_BYTES,
     Superblock, VolumeState,
 };
+use twin_fs::quota::QuotaNote;
 
 use crate::Target;
 use crate::bytes::{Input, seal, sized, trimmed};
@@ -125,7 +126,11 @@ fn journal(data: &[u8]) -> bool {
             true
         }
         1 => {
-            let raw = sealed(input.0, &VolumeState { closed: true, opened: 1 }.encode(sb), 512);
+            let raw = sealed(
+                input.0,
+                &VolumeState { closed: true, opened: 1, quotas: QuotaNote::None }.encode(sb),
+                512,
+            );
             let state = VolumeState::decode(sb, &raw).unwrap();
             assert_eq!(VolumeState::decode(sb, &state.encode(sb)), Ok(state));
             true
@@ -182,7 +187,7 @@ fn journal_seeds() -> Vec<Vec<u8>> {
     let record = Record { number: 12, entries };
     vec![
         with(0, &header.encode(sb)),
-        with(1, &VolumeState { closed: true, opened: 3 }.encode(sb)),
+        with(1, &VolumeState { closed: true, opened: 3, quotas: QuotaNote::Counted }.encode(sb)),
         with(2, &record.encode(sb)),
     ]
 }

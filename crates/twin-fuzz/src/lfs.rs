@@ -3,6 +3,7 @@
 use twin_fs::Timestamp;
 use twin_fs::dinode::{self, Dinode};
 use twin_fs::geometry::Geometry;
+use twin_fs::quota::QuotaNote;
 use twin_lfs::format::{
     BlockInfo, CHECKPOINT_BYTES, Checkpoint, HeadPos, Header, InodeInfo, LOG_WRITE_LAST, Profile,
     SUPERBLOCK_BYTES, Summary, SummaryEntry, Superblock,
@@ -117,6 +118,7 @@ fn checkpoint_of(which: u8) -> Vec<u8> {
         heads: vec![HeadPos { segment: 1, offset: 8192, next: 2 }; 2],
         picked: vec![9, 10],
         snapshots: (which > 0).then(|| Dinode { ino: 0, ..ifile.clone() }),
+        quotas: QuotaNote::Counted,
         ifile,
     };
     checkpoint.encode(sb)

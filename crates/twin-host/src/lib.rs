@@ -33,6 +33,7 @@
 #![deny(unsafe_op_in_unsafe_fn, clippy::undocumented_unsafe_blocks)]
 
 pub mod apart;
+mod attributes;
 mod budget;
 pub mod channel;
 mod clock;
@@ -68,6 +69,7 @@ mod within;
 mod words;
 mod zeros;
 
+pub use attributes::{attribute, remove_attribute, set_attribute};
 pub use budget::Budget;
 pub use device::{
     FileDevice, ImageError, ImageOptions, QueueChoice, RequestObserver, Requests, create_image,

@@ -4,6 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
+use twin_fs::quota::Quota;
 use twin_fs::{FileSystem, FsError, Ino, Op, Reply, Request, Room};
 use twin_trace::Verb;
 
@@ -39,6 +40,10 @@ impl<F: FileSystem> FileSystem for Asked<F> {
 
     fn room_of(&self, ino: Ino) -> Option<u64> {
         self.inner.room_of(ino)
+    }
+
+    fn quota_of(&self, ino: Ino) -> Option<Quota> {
+        self.inner.quota_of(ino)
     }
 
     fn held(&self) -> Vec<Ino> {

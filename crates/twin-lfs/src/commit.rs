@@ -305,6 +305,7 @@ impl Lfs {
             picked,
             ifile: self.ifile.inode.d.borrow().clone(),
             snapshots: self.snapshots.inode(),
+            quotas: core.quotas.note(),
         };
         (checkpoint, self.usage.with(SegmentTable::empty))
     }

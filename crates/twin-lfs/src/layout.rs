@@ -336,6 +336,7 @@ impl Layout for Lfs {
         match scope {
             SyncScope::File { inode, .. } => Box::pin(self.fsync(core, inode)),
             SyncScope::Volume => Box::pin(self.commit(core)),
+            SyncScope::Checkpoint => Box::pin(self.checkpoint(core, false)),
             SyncScope::Close => Box::pin(async move {
                 // The cleaner must stop first: what it wrote after the last checkpoint would be
                 // found again by roll-forward at the next start.

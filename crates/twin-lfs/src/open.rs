@@ -7,6 +7,7 @@ use twin_cache::{Frame, Lbn};
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
 use twin_fs::dinode::{Dinode, HIDDEN};
 use twin_fs::geometry::Geometry;
+use twin_fs::quota::QuotaNote;
 use twin_fs::{
     Core, Cpu, Features, FsError, Ino, Inode, Picked, ROOT_INO, Result, Settings, Timestamp,
     VolumeOf,
@@ -153,6 +154,7 @@ impl Lfs {
             picked: Vec::new(),
             ifile: ifile.d.borrow().clone(),
             snapshots: None,
+            quotas: QuotaNote::None,
         };
         let settings = LfsSettings { background_cleaning: false, ..LfsSettings::default() };
         let lfs = Lfs::assemble(sb.clone(), settings, ifile, &first, segments, &core)?;
@@ -244,6 +246,10 @@ impl Lfs {
             lfs.set_streams(&core)?;
             lfs.complete_table(&core);
         }
+        core.quotas.set_note(match checkpoint.closed {
+            true => checkpoint.quotas,
+            false => checkpoint.quotas.outdated(),
+        });
         let volume = VolumeOf::new(core, lfs)?;
         if !read_only {
             if !checkpoint.closed {
@@ -255,6 +261,7 @@ impl Lfs {
             rt.spawn("cleaner", cleaner::run(volume.clone()));
             recovered.orphans = finish_recovery(&volume, !checkpoint.closed).await?;
         }
+        volume.start_quotas().await?;
         Ok((volume, recovered))
     }
 

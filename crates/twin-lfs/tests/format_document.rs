@@ -204,6 +204,7 @@ fn checkpoints_are_as_described() {
             picked: vec![0x88, 0x99, 0xaa],
             snapshots: Some(Dinode { ino: 0, ..ifile.clone() }),
             ifile,
+            quotas: twin_fs::quota::QuotaNote::Counted,
         };
         let raw = checkpoint.encode(&sb);
         let mut inode = vec![0; sb.geometry.inode_size as usize];
@@ -234,9 +235,10 @@ fn checkpoints_are_as_described() {
             ("picked_list", [b8(0x88), b8(0x99), b8(0xaa)].concat()),
             ("ifile", inode.clone()),
             ("snapshots", snapshots),
+            ("quotas", b4(2)),
         ];
         let sizes = [("H", 2), ("P", 3), ("inode_size", inode.len())];
-        let used = 80 + 24 + 24 + 2 * inode.len();
+        let used = 80 + 24 + 24 + 2 * inode.len() + 4;
         hold("checkpoint", &raw[..used], &sizes, &values);
         assert!(raw[used..].iter().all(|&b| b == 0));
         assert_eq!(raw.len() as u64, CHECKPOINT_BYTES);

@@ -7,6 +7,7 @@
 
 use std::cell::Cell;
 
+use twin_fs::quota::Quota;
 use twin_fs::{Cpu, Data, FileSystem, FsError, Ino, LookupEntry, Op, Peeked, Reply, Request, Room};
 use twin_rt::{Nanos, Rt, Time};
 
@@ -142,6 +143,10 @@ impl<F: FileSystem> FileSystem for Daemon<F> {
 
     fn room_of(&self, ino: Ino) -> Option<u64> {
         self.inner.room_of(ino)
+    }
+
+    fn quota_of(&self, ino: Ino) -> Option<Quota> {
+        self.inner.quota_of(ino)
     }
 
     fn held(&self) -> Vec<Ino> {

@@ -6,6 +6,7 @@
 //! nothing, and forgetting costs no client any time. What the kernel keeps is not modelled here: that is
 //! [`Kernel`](crate::kernel::Kernel).
 
+use twin_fs::quota::Quota;
 use twin_fs::{Cpu, Data, FileSystem, FsError, Ino, Op, Reply, Request, Room};
 use twin_rt::{MICROS, Nanos, Rt};
 
@@ -72,6 +73,10 @@ impl<F: FileSystem> FileSystem for Fuse<F> {
 
     fn room_of(&self, ino: Ino) -> Option<u64> {
         self.inner.room_of(ino)
+    }
+
+    fn quota_of(&self, ino: Ino) -> Option<Quota> {
+        self.inner.quota_of(ino)
     }
 
     fn held(&self) -> Vec<Ino> {

@@ -218,6 +218,7 @@ codes! {
         CrossDevice = 23 "cross-device",
         Busy = 24 "busy",
         Refused = 25 "refused",
+        QuotaExceeded = 26 "quota-exceeded",
     }
 }
 
@@ -250,6 +251,7 @@ impl ErrorCode {
             FsError::CrossDevice => ErrorCode::CrossDevice,
             FsError::Busy => ErrorCode::Busy,
             FsError::Refused(_) => ErrorCode::Refused,
+            FsError::QuotaExceeded => ErrorCode::QuotaExceeded,
         }
     }
 }

@@ -13,6 +13,7 @@ use std::hash::Hasher;
 use std::io::Write;
 use std::rc::Rc;
 
+use twin_fs::quota::Quota;
 use twin_fs::snapshots::leads_below;
 use twin_fs::{
     Attr, DirEntry, FileSystem, FsError, Ino, LookupEntry, Name, Op, Peeked, ROOT_INO, Reply,
@@ -259,6 +260,10 @@ impl<F: FileSystem, W: Write + 'static> FileSystem for Recorder<F, W> {
 
     fn room_of(&self, ino: Ino) -> Option<u64> {
         self.inner.room_of(ino)
+    }
+
+    fn quota_of(&self, ino: Ino) -> Option<Quota> {
+        self.inner.quota_of(ino)
     }
 
     fn held(&self) -> Vec<Ino> {

@@ -29,6 +29,7 @@ mod measure;
 mod mount;
 mod new_policy;
 mod observe;
+mod quota;
 mod scrub;
 mod serve;
 mod states;
@@ -50,6 +51,7 @@ pub(crate) use mount::{Mount, MountChoice, Umount};
 pub(crate) use new_policy::NewPolicy;
 use observe::interval;
 pub(crate) use observe::{Observe, ObserveMount};
+pub(crate) use quota::Quota;
 pub(crate) use scrub::Scrub;
 pub(crate) use serve::{Beside, Serve};
 pub(crate) use states::{
@@ -91,6 +93,7 @@ pub(crate) enum Command {
     Scrub(Scrub),
     Clean(Clean),
     Grow(Grow),
+    Quota(Quota),
     Dump(Dump),
     Stat(Stat),
     Record(Record),

@@ -181,7 +181,9 @@ impl Layout for Vsfs {
         match scope {
             // The names that lead to a file, the bitmaps and the inodes may be in any block, so all
             // are written.
-            SyncScope::File { .. } | SyncScope::Volume => Box::pin(self.sync_all(core)),
+            SyncScope::File { .. } | SyncScope::Volume | SyncScope::Checkpoint => {
+                Box::pin(self.sync_all(core))
+            }
             SyncScope::Close => Box::pin(self.close(core)),
         }
     }

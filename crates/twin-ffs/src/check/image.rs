@@ -5,12 +5,13 @@ use twin_cache::Lbn;
 use twin_fs::check::{Finding, FindingKind, FoundInode, Report, Severity};
 use twin_fs::dinode::Dinode;
 use twin_fs::geometry::Ptr;
+use twin_fs::quota::QuotaNote;
 use twin_fs::{FsError, Ino, ROOT_INO, Result};
 use twin_rt::join_all;
 
 use super::volume_image::VolumeImage;
 use crate::bits::Bits;
-use crate::format::CgImage;
+use crate::format::{CgImage, VolumeState};
 
 /// The largest number of concurrent reads of inode tables.
 const READS_AT_ONCE: usize = 16;
@@ -20,6 +21,8 @@ pub(super) struct FfsImage {
     pub(super) view: VolumeImage,
     /// True if the volume was left open. Orphans are then no damage.
     pub(super) was_open: bool,
+    /// It was closed with a note that the use of its quotas is right.
+    pub(super) quotas_are_counted: bool,
     /// The maps of the groups as they are on the device; `None` for those that cannot be read.
     pub(super) maps: Vec<Option<CgImage>>,
     /// Fragments in use, by group.
@@ -33,10 +36,11 @@ pub(super) struct FfsImage {
 }
 
 impl FfsImage {
-    pub(super) fn new(view: VolumeImage, was_open: bool) -> FfsImage {
+    pub(super) fn new(view: VolumeImage, state: &VolumeState) -> FfsImage {
         FfsImage {
             view,
-            was_open,
+            was_open: !state.closed,
+            quotas_are_counted: state.closed && state.quotas == QuotaNote::Counted,
             maps: Vec::new(),
             used: Vec::new(),
             free_from: (0, 0),

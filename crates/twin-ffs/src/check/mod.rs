@@ -106,7 +106,7 @@ async fn check_volume(
             }
         }
     }
-    let mut image = FfsImage::new(view, !state.closed);
+    let mut image = FfsImage::new(view, &state);
     image.compares_data = data;
     twin_fs::check::check(&mut image, &mut report, progress).await?;
     Ok(report)
@@ -168,11 +168,13 @@ async fn repair_volume(
     if sb.journal_bytes > 0 {
         end_journal(&*device, &sb, !state.closed, is_wrong, &mut report).await?;
     }
-    let mut image = FfsImage::new(VolumeImage::new(Rc::clone(&device), sb.clone()), !state.closed);
+    let mut image = FfsImage::new(VolumeImage::new(Rc::clone(&device), sb.clone()), &state);
     let lost = twin_fs::check::repair(&mut image, attended, &mut report, progress).await?;
     // While files are given names the volume must count as left open, even if it was closed before:
     // a crash then leads to another repair.
-    let state = VolumeState { closed: lost.is_empty(), ..state };
+    // The next start counts what quotas are used.
+    let quotas = state.quotas.outdated();
+    let state = VolumeState { closed: lost.is_empty(), quotas, ..state };
     device.submit(state_io(&sb, &state, device.info().sector)).await?;
     device.submit(Io::flush(Origin::Recovery)).await?;
     if !lost.is_empty() {

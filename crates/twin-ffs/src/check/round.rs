@@ -73,6 +73,10 @@ impl Image for FfsImage {
         }
     }
 
+    fn quotas_are_counted(&self) -> bool {
+        self.quotas_are_counted
+    }
+
     fn may_revive(&self) -> bool {
         self.was_open && self.view.sb.journal_bytes == 0
     }

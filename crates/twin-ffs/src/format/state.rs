@@ -3,6 +3,7 @@
 
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
 use twin_fs::dinode::{FieldReader, FieldWriter};
+use twin_fs::quota::QuotaNote;
 use twin_fs::{FsError, Result};
 
 use super::Superblock;
@@ -20,9 +21,15 @@ pub struct VolumeState {
     pub closed: bool,
     /// The number of times that it was opened for writing.
     pub opened: u64,
+    /// Whether there are quotas of directories.
+    pub quotas: QuotaNote,
 }
 
 impl VolumeState {
+    /// The state of a volume whose state cannot be read.
+    pub const UNREADABLE: VolumeState =
+        VolumeState { closed: false, opened: 0, quotas: QuotaNote::Uncounted };
+
     /// The bytes of the state on the device.
     pub fn encode(&self, sb: &Superblock) -> Vec<u8> {
         let mut raw = vec![0; STATE_BYTES];
@@ -31,7 +38,7 @@ impl VolumeState {
         w.u32(0);
         w.u32(sb.tag());
         w.u32(u32::from(self.closed));
-        w.u32(0);
+        w.u32(self.quotas.code());
         w.u64(self.opened);
         let crc = crc32c::crc32c(&raw[12..]);
         raw[8..12].copy_from_slice(&crc.to_le_bytes());
@@ -53,8 +60,8 @@ impl VolumeState {
             return bad("the volume's state is not readable");
         }
         let closed = r.u32();
-        let _ = r.u32();
-        Ok(VolumeState { closed: closed == 1, opened: r.u64() })
+        let quotas = QuotaNote::from_code(r.u32());
+        Ok(VolumeState { closed: closed == 1, opened: r.u64(), quotas })
     }
 }
 
@@ -73,7 +80,7 @@ pub async fn read_state(device: &dyn BlockDevice, sb: &Superblock) -> Result<Vol
     let len = (STATE_BYTES as u64).max(device.info().sector.into());
     let blocks = device.submit(Io::read(STATE_AT, len, Class::Meta, Origin::Recovery)).await?;
     let raw = gather(&blocks, 0, STATE_BYTES).to_bytes();
-    Ok(VolumeState::decode(sb, &raw).unwrap_or(VolumeState { closed: false, opened: 0 }))
+    Ok(VolumeState::decode(sb, &raw).unwrap_or(VolumeState::UNREADABLE))
 }
 
 #[cfg(test)]
@@ -83,7 +90,7 @@ mod tests {
     #[test]
     fn the_state_survives_the_disk_and_no_change_of_it_passes() {
         let sb = crate::format::superblock::tests::sample(64 << 20);
-        let state = VolumeState { closed: true, opened: 3 };
+        let state = VolumeState { closed: true, opened: 3, quotas: QuotaNote::Counted };
         let raw = state.encode(&sb);
         assert_eq!(VolumeState::decode(&sb, &raw), Ok(state));
         for bit in 0..STATE_BYTES * 8 {

@@ -77,6 +77,8 @@ kinds! {
     InodeField, "inode-field", "repair corrects the field, or frees the inode";
     /// A file's length, or blocks past its end.
     Size, "size", "repair cuts what is too much";
+    /// What the quota of a directory says is in use.
+    Quota, "quota", "repair lets the next mount count";
     /// The count of bytes that an inode takes.
     Allocated, "allocated", "repair counts again";
     /// A pointer that leads to no possible block.

@@ -107,6 +107,9 @@ impl Checker<'_> {
     }
 
     fn count_inode(&mut self, d: &Dinode) {
+        if d.quota != 0 {
+            self.quota_use.entry(d.quota).or_default().add(d.quota_use());
+        }
         if d.is_damaged() && self.report.damaged.len() < NAMED_MAX {
             self.report.damaged.push(d.ino);
         }

@@ -22,13 +22,14 @@ mod finding;
 mod index;
 mod inodes;
 mod names;
+mod quotas;
 mod removed;
 mod root;
 mod tree;
 mod walk;
 mod xattrs;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use twin_cache::Lbn;
 use twin_disk::Bytes;
@@ -36,6 +37,7 @@ use twin_rt::BoxFuture;
 
 use crate::dinode::{DAMAGED, Dinode};
 use crate::geometry::{Geometry, Parent, Ptr};
+use crate::quota::{QuotaId, QuotaUse};
 use crate::{Features, FsError, Ino, Result, mode};
 pub use finding::{
     Counts, FINDINGS_MAX, Finding, FindingKind, Loss, NAMED_MAX, Phase, Progress, Report, Severity,
@@ -94,6 +96,11 @@ pub trait Image {
     /// Called for each inode in use: counts it if it is an orphan, and reports in what the layout's
     /// maps contradict it.
     fn note(&mut self, found: &FoundInode, report: &mut Report);
+
+    /// True if the volume was closed with a note that the use of its quotas is right.
+    fn quotas_are_counted(&self) -> bool {
+        false
+    }
 
     /// True if an inode that counts no names may have one all the same, because its change can
     /// reach the device before that of the directory.
@@ -253,6 +260,8 @@ struct Checker<'a> {
     wanted: BTreeSet<Ino>,
     /// Of these, the directory and the name in it.
     names: Names,
+    /// What all inodes that count for a quota take.
+    quota_use: BTreeMap<QuotaId, QuotaUse>,
     /// True if something other than the layout's maps was changed, so that another round is needed.
     changed: bool,
     report: Report,
@@ -362,6 +371,7 @@ impl<'a> Checker<'a> {
             removed: Vec::new(),
             wanted: BTreeSet::new(),
             names: Names::new(),
+            quota_use: BTreeMap::new(),
             changed: false,
             report: Report::default(),
             progress,
@@ -384,6 +394,9 @@ impl<'a> Checker<'a> {
         self.check_dirs().await?;
         self.check_tree().await?;
         self.check_counts().await?;
+        if is_first {
+            self.check_quotas().await?;
+        }
         let (known, more) = (self.report.findings.len(), self.report.more_findings);
         let fixes = self.how.fixes;
         self.claim_removed().await;

@@ -4,6 +4,7 @@
 use twin_disk::Bytes;
 
 use super::{Checker, Finding, FindingKind, FoundInode, NumberState, Severity};
+use crate::attribute_list::{Attributes, decode};
 use crate::dinode::{Dinode, HIDDEN};
 use crate::dir::XATTR_VALUE_MAX;
 use crate::{FsError, Ino, NAME_MAX, Result};
@@ -62,6 +63,23 @@ impl Checker<'_> {
             d.xattr_ino = 0;
         }
         self.image.put_inode(d).await
+    }
+
+    /// The attributes of an inode; `None` if they cannot be read.
+    pub(super) async fn attributes(&self, d: &Dinode) -> Result<Option<Attributes>> {
+        if d.xattr_ino == 0 {
+            return Ok(decode(&d.xattrs));
+        }
+        let Some(file) = self.dinode(d.xattr_ino).await? else { return Ok(None) };
+        if file.size > LIST_MAX {
+            return Ok(None);
+        }
+        let content = match self.hidden_content(&file).await {
+            Err(FsError::Io(error)) if self.how.fixes => return Err(FsError::Io(error)),
+            Err(_) => return Ok(None),
+            Ok(content) => content,
+        };
+        Ok(content.get(4..).and_then(decode))
     }
 
     /// What is wrong with the list of attributes in a hidden file.

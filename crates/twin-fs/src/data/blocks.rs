@@ -107,8 +107,7 @@ impl Files {
             let ptr = self.layout.place(core, inode, lbn, old, new_len);
             core.set_ptr(inode, lbn, ptr);
             moved = true;
-            let mut d = inode.d.borrow_mut();
-            d.count_space(old_len.into(), new_len.into());
+            core.count_space(inode, old_len.into(), new_len.into());
         }
         core.cache.mark_dirty(&inode.frames, frame);
         if moved {
@@ -135,7 +134,7 @@ impl Files {
         // The parent of the new block has changed too. It must be marked from here, because marking
         // from the data block stops at the first block that is already dirty, which is the new one.
         self.dirty_parents(inode, up);
-        inode.d.borrow_mut().count_space(0, block.into());
+        core.count_space(inode, 0, block.into());
     }
 
     /// Marks dirty what a changed pointer to a block makes dirty: all indirect blocks above it and
@@ -213,7 +212,7 @@ impl Files {
         }
         self.layout.free_block(core, inode, ptr, len);
         core.set_ptr(inode, lbn, Ptr::HOLE);
-        inode.d.borrow_mut().count_space(len.into(), 0);
+        core.count_space(inode, len.into(), 0);
         if let Some(hook) = core.block_map_hook() {
             hook.freed(core, inode, lbn);
         }

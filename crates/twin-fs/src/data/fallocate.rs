@@ -99,7 +99,12 @@ impl Files {
         }
         let (first, last) = (off / block, end.div_ceil(block));
         let total = self.count_holes(inode, first, last, new_size).await?;
-        self.layout.reserve(&self.core, total)?;
+        let quota = inode.d.borrow().quota;
+        self.core.quotas.hold(quota, inode.ino, total)?;
+        if let Err(error) = self.layout.reserve(&self.core, total) {
+            self.core.quotas.let_go(inode.ino);
+            return Err(error);
+        }
         let before = inode.d.borrow().allocated;
         let mut result = match self.admit_small(Need::Grow).await {
             Ok(_admission) => effect(),
@@ -110,6 +115,7 @@ impl Files {
         if result.is_ok() {
             result = self.fill_holes(inode, first, last).await;
         }
+        self.core.quotas.let_go(inode.ino);
         let used = inode.d.borrow().allocated - before - grown;
         // The count may have been higher than the need.
         self.layout.release(&self.core, total.saturating_sub(used));

@@ -74,6 +74,7 @@ impl Files {
             self.core.features.need_holes(blocks_for(size) > blocks_for(old))?;
             let blocks = if inline && old > 0 { 0..1 } else { 0..0 };
             let space = self.space_for(inode, blocks, size);
+            self.core.check_quota(inode, space)?;
             self.layout.reserve(&self.core, space)?;
             effect().inspect_err(|_| self.layout.release(&self.core, space))?;
             self.lengthen(inode, size);
@@ -247,7 +248,7 @@ impl Files {
                 // The pointers need not be cleared: the block that holds them is freed below, in
                 // the same step.
                 self.layout.free_block(&self.core, inode, ptr, geometry.block_size);
-                inode.d.borrow_mut().count_space(block, 0);
+                self.core.count_space(inode, block, 0);
             } else {
                 self.free_block(inode, child, geometry.block_size);
             }

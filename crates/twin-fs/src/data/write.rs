@@ -63,6 +63,7 @@ impl Files {
             }
             // From here to `set_attributes` nothing waits, so contents, size and times change in
             // one step.
+            self.core.check_quota(inode, need)?;
             self.layout.reserve(&self.core, need)?;
             self.lengthen(inode, size);
             for lbn in first..last {

@@ -228,7 +228,9 @@ impl Directories {
             Err(error) => Err(error),
         };
         let reserved = plan.and_then(|plan| {
-            let space = self.core.features.new_inode_bytes + self.index_space(&plan);
+            let blocks = self.index_space(&plan);
+            self.core.check_quota(dir, blocks)?;
+            let space = self.core.features.new_inode_bytes + blocks;
             self.layout.reserve(&self.core, space).map(|()| plan)
         });
         let plan = match reserved {
@@ -240,6 +242,7 @@ impl Directories {
         };
         // From here on nothing waits: the hidden file comes into existence and the directory gets
         // its number in one step, so a crash leaves either both or neither.
+        inode.d.borrow_mut().quota = self.core.quota_of(dir);
         self.core.add_inode(Rc::clone(&inode));
         self.layout.inode_event(&self.core, InodeEvent::Created(&inode));
         self.apply_index(plan);

@@ -5,6 +5,7 @@
 //! byte-level description is `docs/ondisk-lfs.md`, section "Inodes".
 
 use crate::geometry::{Geometry, PointerFormat, Ptr};
+use crate::quota::QuotaUse;
 use crate::{Attr, Ino, Timestamp, mode};
 
 /// Flag: the pointer area holds the data itself.
@@ -17,6 +18,11 @@ pub const TRUNCATING: u16 = 4;
 /// it is an error and not zeros. Overwriting a block whole makes it good again; a file without
 /// content loses the flag.
 pub const DAMAGED: u16 = 8;
+
+/// The version of a wide inode, and that of one that counts for a quota: a program that does not
+/// know quotas must not change what is counted.
+const VERSION: u16 = 1;
+const VERSION_WITH_QUOTA: u16 = 2;
 
 /// The offset of the pointers in a wide inode, in bytes.
 const WIDE_POINTERS: usize = 128;
@@ -43,6 +49,8 @@ pub struct Dinode {
     pub rdev: u64,
     /// The number of entries of a directory without `.` and `..` (wide only).
     pub entries: u64,
+    /// The [quota](crate::quota) that it counts for; 0 for none (wide only, and no device has one).
+    pub quota: u32,
     pub size: u64,
     /// Bytes of its blocks, data and indirect, including reserved ones.
     pub allocated: u64,
@@ -85,6 +93,7 @@ impl Dinode {
             flags: 0,
             rdev: 0,
             entries: 0,
+            quota: 0,
             size: 0,
             allocated: 0,
             atime: now,
@@ -132,6 +141,11 @@ impl Dinode {
         self.allocated = self.allocated.saturating_add(new).saturating_sub(old);
     }
 
+    /// What it adds to the use of a quota.
+    pub fn quota_use(&self) -> QuotaUse {
+        QuotaUse { bytes: self.allocated, files: u64::from(self.flags & HIDDEN == 0) }
+    }
+
     /// Type bits of the mode.
     pub fn kind(&self) -> u32 {
         self.mode & mode::TYPE
@@ -163,7 +177,7 @@ impl Dinode {
 
     fn encode_wide(&self, geometry: &Geometry, raw: &mut [u8]) {
         let mut w = FieldWriter { raw: &mut *raw, at: 4 };
-        w.u16(1);
+        w.u16(if self.quota == 0 { VERSION } else { VERSION_WITH_QUOTA });
         w.u16(self.flags);
         w.u64(self.ino);
         for n in [self.generation, self.mode, self.nlink, self.uid, self.gid] {
@@ -173,8 +187,13 @@ impl Dinode {
         w.u16(self.xattrs.len() as u16);
         w.u64(self.size);
         w.u64(self.allocated);
-        // The two share a field: only a directory counts entries, only a device has a number.
-        w.u64(if self.is_dir() { self.entries } else { self.rdev });
+        // The two share a field: only a directory counts entries, only a device has a number. A
+        // quota takes the upper half of it, which no directory fills, and no device has one.
+        let number = if self.is_dir() { self.entries } else { self.rdev };
+        w.u64(match self.quota {
+            0 => number,
+            quota => u64::from(quota) << 32 | number & u64::from(u32::MAX),
+        });
         let times = [self.atime, self.mtime, self.ctime, self.btime];
         for time in times {
             w.u64(time.secs as u64);
@@ -325,15 +344,21 @@ impl Dinode {
         if r.u32() != crc32c(&raw[4..]) {
             return Err("the inode's checksum does not match");
         }
-        if r.u16() != 1 {
-            return Err("the inode has an unknown version");
-        }
+        let has_quota = match r.u16() {
+            VERSION => false,
+            VERSION_WITH_QUOTA => true,
+            _ => return Err("the inode has an unknown version"),
+        };
         let flags = r.u16();
         let ino = r.u64();
         let [generation, mode, nlink, uid, gid] = std::array::from_fn(|_| r.u32());
         let (inline_len, xattr_len) = (r.u16() as usize, r.u16() as usize);
         let [size, allocated, number] = std::array::from_fn(|_| r.u64());
         let is_dir = mode & mode::TYPE == mode::DIRECTORY;
+        let (quota, number) = match has_quota {
+            true => ((number >> 32) as u32, number & u64::from(u32::MAX)),
+            false => (0, number),
+        };
         let (rdev, entries) = if is_dir { (0, number) } else { (number, 0) };
         let secs: [i64; 4] = std::array::from_fn(|_| r.u64() as i64);
         let times = secs.map(|secs| Timestamp { secs, nanos: r.u32() });
@@ -354,6 +379,7 @@ impl Dinode {
             flags,
             rdev,
             entries,
+            quota,
             size,
             allocated,
             atime,

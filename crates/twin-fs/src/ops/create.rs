@@ -6,6 +6,7 @@ use super::Operations;
 use crate::dinode::{Dinode, INLINE};
 use crate::inodes::Inode;
 use crate::layout::{Change, InodeEvent, Need, Picked};
+use crate::quota::QuotaUse;
 use crate::{Cred, FsError, Ino, Name, Reply, Result, mode, perm};
 
 /// The longest target of a symbolic link, in bytes: one less than Linux's `PATH_MAX`.
@@ -175,6 +176,8 @@ impl Operations {
         let mut d = Dinode::new(geometry, picked.ino, picked.generation, birth.mode, now);
         (d.uid, d.gid, d.rdev) = (birth.uid, birth.gid, new.rdev);
         d.nlink = if is_dir { 2 } else { 1 };
+        let is_device = matches!(mode & mode::TYPE, mode::CHAR | mode::BLOCK);
+        d.quota = if is_device { 0 } else { self.core.quota_of(dir) };
         let inode = Inode::new(d);
         let content = self.first_content(&inode, dir.ino, new.target);
         let own = match &content {
@@ -182,8 +185,11 @@ impl Operations {
             None => 0,
         };
         let growth = self.dirs.insert_space(dir, &plan);
+        let quota = inode.d.borrow().quota;
+        self.core.quotas.check(quota, QuotaUse { bytes: own + growth, files: 1 })?;
         self.layout.reserve(&self.core, self.core.features.new_inode_bytes + own + growth)?;
         let inode = self.core.add_inode(inode);
+        self.core.quotas.count_inode(quota, QuotaUse { bytes: 0, files: 1 }, true);
         self.layout.inode_event(&self.core, InodeEvent::Created(&inode));
         if let Some(bytes) = content {
             let size = bytes.len() as u64;
@@ -231,6 +237,9 @@ impl Operations {
         let _alone = dir.lock.write().await;
         self.check_new_name(&dir, name, cred).await?;
         perm::may_link(&dir.attr(), &inode.attr(), cred)?;
+        if self.core.quota_of(&inode) != self.core.quota_of(&dir) {
+            return Err(FsError::CrossDevice);
+        }
         let _admission = self.files.admit_small(Need::Grow).await?;
         let plan = self.dirs.plan_insert(&dir, name).await?;
         let (nlink, kind) = {
@@ -243,7 +252,9 @@ impl Operations {
         if nlink >= self.core.features.link_max {
             return Err(FsError::TooManyLinks);
         }
-        self.layout.reserve(&self.core, self.dirs.insert_space(&dir, &plan))?;
+        let space = self.dirs.insert_space(&dir, &plan);
+        self.core.check_quota(&dir, space)?;
+        self.layout.reserve(&self.core, space)?;
         let now = self.core.now();
         self.dirs.insert(&dir, plan, name, ino, kind);
         self.dirs.touch_dir(&dir, now, 0);

@@ -7,9 +7,11 @@
 //! [`Operations::run`]. It asks [`perm`] who may do what; the layers below do the work.
 
 mod attr;
+mod attribute_store;
 mod create;
 mod file;
 mod lookup;
+mod quota;
 mod read_dir;
 mod reconnect;
 mod remove;
@@ -41,13 +43,17 @@ pub(crate) struct Operations {
     /// Held while a name moves between two directories. No directory can move meanwhile, so the
     /// check that a directory does not move below itself stays valid.
     rename_lock: RwLock,
+    /// Held while the quotas of the volume change.
+    quota_lock: RwLock,
     streams: Streams,
 }
 
 impl Operations {
     pub(crate) fn new(core: &Rc<Core>, layout: &Rc<dyn Layout>) -> Operations {
         let rename_lock = RwLock::new();
+        let quota_lock = RwLock::new();
         rename_lock.yield_in(&core.rt);
+        quota_lock.yield_in(&core.rt);
         let files = Files::new(core, layout);
         let orphans = Orphans::new(core, layout, &files);
         Operations {
@@ -57,6 +63,7 @@ impl Operations {
             files,
             orphans,
             rename_lock,
+            quota_lock,
             streams: Streams::default(),
         }
     }

@@ -78,6 +78,14 @@ impl Operations {
         Ok(Reply::Dir(out))
     }
 
+    /// The entries of a block of a directory. The caller holds its lock.
+    pub(super) async fn names_in_block(&self, dir: &Inode, lbn: u64) -> Result<Vec<DirEntry>> {
+        let block = u64::from(self.core.geometry.block_size);
+        let mut listing = Listing { entries: Vec::new(), left: u64::MAX, plus: false };
+        self.list_block(dir, lbn, lbn * block, &mut listing).await?;
+        Ok(listing.entries)
+    }
+
     /// Brings the entry `..` up to date. A rename that moves this directory holds the locks of the
     /// two parents but not of this directory, so it may have taken place while the rest was read.
     fn renew_parent(&self, dir: &Inode, first: &Frame, items: &mut [DirEntry]) {

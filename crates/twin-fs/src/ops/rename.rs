@@ -158,6 +158,10 @@ impl Operations {
             exchange: how == RenameMode::Exchange,
         };
         perm::may_rename(&sides, cred)?;
+        self.check_quotas(&source, from, to)?;
+        if let (Some((inode, _)), RenameMode::Exchange) = (&target, how) {
+            self.check_quotas(inode, to, from)?;
+        }
         let moves = from.ino != to.ino;
         let target_moves = how == RenameMode::Exchange && moves;
         let source_parent = self.parent_hit(&source, moves).await?;
@@ -178,6 +182,15 @@ impl Operations {
             _ => self.replace(m, from_name, None).await,
         }?;
         Ok(Some(renamed))
+    }
+
+    /// Fails if `moved` would leave what counts for its quota: a directory with a quota of its own may go
+    /// anywhere, and what lies somewhere against the rule may stay there.
+    fn check_quotas(&self, moved: &Rc<Inode>, from: &Rc<Inode>, to: &Rc<Inode>) -> Result<()> {
+        let quotas = [from, moved].map(|inode| self.core.quota_of(inode));
+        let into = self.core.quota_of(to);
+        let may = quotas.contains(&into) || self.core.quotas.of_root(moved.ino).is_some();
+        if may { Ok(()) } else { Err(FsError::CrossDevice) }
     }
 
     /// Has the data of a file written that takes the name of another one, for clients that expect
@@ -295,7 +308,9 @@ impl Operations {
         if grows && m.to.d.borrow().nlink >= self.core.features.link_max {
             return Err(FsError::TooManyLinks);
         }
-        let space = insert.as_ref().map_or(0, |plan| self.dirs.insert_space(m.to, plan))
+        let growth = insert.as_ref().map_or(0, |plan| self.dirs.insert_space(m.to, plan));
+        self.core.check_quota(m.to, growth)?;
+        let space = growth
             + remove.as_ref().map_or(0, |plan| self.dirs.remove_space(plan))
             + if whiteout.is_some() { self.core.features.new_inode_bytes } else { 0 };
         self.layout.reserve(&self.core, space)?;

@@ -39,6 +39,7 @@ mod session;
 #[cfg(test)]
 mod session_tests;
 mod single;
+mod stat;
 mod sync_all;
 mod translate;
 mod unmount;

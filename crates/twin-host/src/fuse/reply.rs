@@ -6,7 +6,9 @@
 use rustix::io::Errno;
 use twin_disk::Block;
 use twin_fs::snapshots::{is_below, is_volatile};
-use twin_fs::{Attr, DirEntry, Ino, LookupEntry, Reply, Timestamp, VolumeStat, number_on_volume};
+use twin_fs::{
+    Attr, DirEntry, Ino, LookupEntry, Op, Reply, Timestamp, VolumeStat, number_on_volume,
+};
 use twin_rt::{Nanos, SECS};
 use zerocopy::IntoBytes;
 
@@ -127,7 +129,7 @@ pub(super) fn encode(
         (Expect::Dir { plus }, Reply::Dir(entries)) => {
             entries.iter().for_each(|entry| dir_entry(answer, entry, plus, terms));
         }
-        (Expect::Stat, Reply::Stat(stat)) => answer.push(&statfs_out(stat)),
+        (Expect::Stat(_), Reply::Stat(stat)) => answer.push(&statfs_out(stat)),
         (Expect::Offset, Reply::Offset(offset)) => answer.push(&abi::LseekOut { offset: *offset }),
         _ => return Err(WrongKind),
     }
@@ -293,6 +295,21 @@ fn dir_entry(answer: &mut Answer, entry: &DirEntry, plus: bool, terms: Terms<'_>
     answer.bytes(&entry.name);
     let padding = entry.name.len().next_multiple_of(abi::DIRENT_ALIGN) - entry.name.len();
     answer.bytes(&[0; abi::DIRENT_ALIGN][..padding]);
+}
+
+/// The references and opens to give back if the kernel does not take this reply.
+pub(super) fn debts(expect: Expect, reply: &Reply) -> Vec<Op> {
+    let forget = |entry: &LookupEntry| Op::Forget { ino: entry.attr.ino, count: 1 };
+    match (expect, reply) {
+        (Expect::Create { opened: true, .. }, Reply::Entry(entry)) => {
+            vec![Op::Release { ino: entry.attr.ino }, forget(entry)]
+        }
+        (_, Reply::Entry(entry)) => vec![forget(entry)],
+        (_, Reply::Dir(entries)) => {
+            entries.iter().filter_map(|e| e.entry.as_ref()).map(forget).collect()
+        }
+        _ => Vec::new(),
+    }
 }
 
 #[cfg(test)]

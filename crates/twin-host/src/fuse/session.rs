@@ -35,8 +35,9 @@ use super::options::{Agreed, SessionOptions};
 use super::parse::parse;
 use super::porter::tell_stale;
 use super::replacement::{Replacement, replacement};
-use super::reply::{Answer, Terms, encode, negative_entry, own_attr, own_open, prime_entry};
+use super::reply::{Answer, Terms, debts, encode, negative_entry, own_attr, own_open, prime_entry};
 use super::reply_batch::ReplyBatch;
+use super::stat::stat_seen_from;
 use super::translate::{Expect, Plan, WriteHow, node, plan, write_op};
 use crate::host::{Host, Source, Watch};
 use crate::offload::offload;
@@ -534,7 +535,10 @@ impl<F: FileSystem> Inner<F> {
             _ => None,
         };
         self.host.rt().run_or_spawn(name, async move {
-            let result = inner.fs.execute(request).await;
+            let result = match expect {
+                Expect::Stat(ino) => Box::pin(stat_seen_from(&*inner.fs, ino, request)).await,
+                _ => inner.fs.execute(request).await,
+            };
             inner.keeper.ended(&*inner.fs, &inner.fd, late, &result);
             inner.note_count(opcode, nodeid, late.is_some() && result.is_ok());
             let waited = inner.waiting.borrow_mut().remove(&id);
@@ -781,20 +785,5 @@ impl<F: FileSystem> Inner<F> {
 
     fn refuse(&self, unique: u64, errno: Errno) {
         let _ = self.send(unique, Some(errno), self.answer());
-    }
-}
-
-/// The references and opens to give back if the kernel does not take this reply.
-fn debts(expect: Expect, reply: &Reply) -> Vec<Op> {
-    let forget = |entry: &LookupEntry| Op::Forget { ino: entry.attr.ino, count: 1 };
-    match (expect, reply) {
-        (Expect::Create { opened: true, .. }, Reply::Entry(entry)) => {
-            vec![Op::Release { ino: entry.attr.ino }, forget(entry)]
-        }
-        (_, Reply::Entry(entry)) => vec![forget(entry)],
-        (_, Reply::Dir(entries)) => {
-            entries.iter().filter_map(|e| e.entry.as_ref()).map(forget).collect()
-        }
-        _ => Vec::new(),
     }
 }

@@ -60,7 +60,8 @@ pub(super) enum Expect {
     Dir {
         plus: bool,
     },
-    Stat,
+    /// The figures of the volume, as somebody in this directory sees them.
+    Stat(Ino),
     Offset,
     Ioctl,
 }
@@ -348,7 +349,7 @@ fn operation(ino: Ino, call: Call<'_>, agreed: &Agreed) -> Result<(Op, Expect), 
             let len = read.size.min(MAX_READ);
             (Op::Read { ino, off: read.offset, len }, Expect::Data)
         }
-        Call::StatFs => (Op::StatFs, Expect::Stat),
+        Call::StatFs => (Op::StatFs, Expect::Stat(ino)),
         Call::SyncFs => (Op::Sync, Expect::Done),
         Call::Fsync { data_only } | Call::FsyncDir { data_only } => {
             (Op::Fsync { ino, data_only }, Expect::Done)

@@ -10,6 +10,7 @@ use twin_cache::Lbn;
 use twin_disk::Bytes;
 use twin_fs::check::{FoundInode, NumberState};
 use twin_fs::dinode::Dinode;
+use twin_fs::quota::QuotaNote;
 use twin_fs::{FsError, Ino, Result};
 use twin_settings::value::bytes_for_people;
 
@@ -17,7 +18,7 @@ use super::CheckOptions;
 use super::claims::{Claims, identity};
 use super::found_snapshots::FoundSnapshots;
 use super::map_entry::{LostInodes, MapEntry};
-use crate::format::{BlockContents, Profile, SegEntry};
+use crate::format::{BlockContents, Checkpoint, Profile, SegEntry};
 use crate::partial_segments::PartialSegments;
 use crate::volume_reader::VolumeReader;
 
@@ -51,6 +52,8 @@ pub(super) struct LfsImage {
     pub(super) snapshots: FoundSnapshots,
     /// True if it is the state of a record, which has no log of its own and whose pins mean nothing.
     pub(super) is_record: bool,
+    /// It was closed with a note that the use of its quotas is right.
+    pub(super) quotas_are_counted: bool,
     /// Segments with wrong summaries: a repair moves the live blocks out of them.
     pub(super) moves: BTreeSet<u32>,
 }
@@ -93,8 +96,15 @@ impl LfsImage {
             rotten: BTreeSet::new(),
             snapshots: FoundSnapshots::default(),
             is_record: false,
+            quotas_are_counted: false,
             moves: BTreeSet::new(),
         }
+    }
+
+    /// The same for the volume that this checkpoint leads to.
+    pub(super) fn of(self, newest: Option<&Checkpoint>) -> LfsImage {
+        let counted = |last: &Checkpoint| last.closed && last.quotas == QuotaNote::Counted;
+        LfsImage { quotas_are_counted: newest.is_some_and(counted), ..self }
     }
 
     /// The same for a repair.

@@ -86,7 +86,7 @@ pub fn check<'a>(
             report.skipped_data = false;
             report.notes.push("a fork: the contents of files are missing".into());
         }
-        let mut image = LfsImage::new(view, options);
+        let mut image = LfsImage::new(view, options).of(newest.as_ref());
         twin_fs::check::check(&mut image, &mut report, progress).await?;
         image.check_states(&mut report).await?;
         report.notes.push(image.usage_note());
@@ -124,7 +124,7 @@ async fn repair_volume(
         ));
     }
     let options = CheckOptions { data: options.data && !view.sb.without_contents };
-    let mut image = LfsImage::new(view, options).for_repair();
+    let mut image = LfsImage::new(view, options).of(newest.as_ref()).for_repair();
     let mut lost = twin_fs::check::repair(&mut image, true, &mut report, progress).await?;
     report.notes.push(image.usage_note());
     if report.is_clean() {

@@ -15,6 +15,7 @@ use twin_disk::{Block, BlockDevice, Buf, Bytes, Origin};
 use twin_fs::check::{FindingKind, NumberState, Report, Walk};
 use twin_fs::dinode::Dinode;
 use twin_fs::geometry::Ptr;
+use twin_fs::quota::QuotaNote;
 use twin_fs::{
     Core, Cpu, FsError, Ino, Inode, ROOT_INO, Result, Settings, VolumeOf, dirty_parents,
 };
@@ -58,6 +59,9 @@ pub(super) async fn rebuild(
 ) -> Result<()> {
     let sb = image.view.sb.clone();
     let core = core(rt, device, Cpu::none(), &sb, Settings::default())?;
+    // The next start counts what quotas are used.
+    let quotas = newest.as_ref().map_or(QuotaNote::Uncounted, |newest| newest.quotas.outdated());
+    core.quotas.set_note(quotas);
     let entries = image.segment_entries();
     let mut table = SegmentTable::new(&sb, entries.clone());
     for segment in image.segments_found_in_use() {
@@ -79,6 +83,7 @@ pub(super) async fn rebuild(
         picked: Vec::new(),
         ifile: ifile.d.borrow().clone(),
         snapshots: None,
+        quotas: QuotaNote::None,
     };
     // No log write may defer blocks to a checkpoint: the only one comes at the end.
     let settings =

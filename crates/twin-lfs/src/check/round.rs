@@ -63,6 +63,10 @@ impl Image for LfsImage {
         Box::pin(self.written_for(at))
     }
 
+    fn quotas_are_counted(&self) -> bool {
+        self.quotas_are_counted
+    }
+
     fn note(&mut self, found: &FoundInode, report: &mut Report) {
         let FoundInode { at, d } = found;
         let is_hidden = d.flags & HIDDEN != 0;

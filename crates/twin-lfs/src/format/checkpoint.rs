@@ -1,6 +1,7 @@
 //! Checkpoints: where the log stood and where the ifile was. Two slots, written in turn.
 
 use twin_fs::dinode::{Dinode, FieldReader, FieldWriter};
+use twin_fs::quota::QuotaNote;
 use twin_fs::{FsError, Ino, Result};
 use twin_rt::Time;
 
@@ -50,6 +51,8 @@ pub struct Checkpoint {
     pub ifile: Dinode,
     /// The inode of the snapshots' file, on a volume that has one.
     pub snapshots: Option<Dinode>,
+    /// Whether there are quotas of directories.
+    pub quotas: QuotaNote,
 }
 
 impl Checkpoint {
@@ -78,6 +81,8 @@ impl Checkpoint {
         if let Some(snapshots) = &self.snapshots {
             snapshots.encode(&sb.geometry, &mut raw[at + size..at + 2 * size]);
         }
+        let at = at + 2 * size;
+        raw[at..at + 4].copy_from_slice(&self.quotas.code().to_le_bytes());
         let crc = crc32c::crc32c(&raw[HEAD..]);
         raw[..8].copy_from_slice(&MAGIC.to_le_bytes());
         raw[8..12].copy_from_slice(&crc.to_le_bytes());
@@ -137,6 +142,7 @@ impl Checkpoint {
         if snapshots.as_ref().is_some_and(|file| file.size > SNAPSHOTS_MAX_BYTES) {
             return Err(bad("its snapshots' file is longer than one can be"));
         }
+        let quotas = QuotaNote::from_code(FieldReader { raw, at: r.at + 2 * size }.u32());
         let time = Time(time);
         Ok(Checkpoint {
             number,
@@ -150,6 +156,7 @@ impl Checkpoint {
             picked,
             ifile,
             snapshots,
+            quotas,
         })
     }
 }
@@ -181,6 +188,7 @@ mod tests {
                 picked: vec![9; PICKED_MAX],
                 snapshots: Some(Dinode { ino: 0, size: 4096, ..ifile.clone() }),
                 ifile,
+                quotas: QuotaNote::Counted,
             };
             let raw = checkpoint.encode(&sb);
             assert_eq!(Checkpoint::decode(&sb, &raw, 0), Ok(checkpoint));

@@ -148,6 +148,7 @@ async fn assemble(
         ..record.as_checkpoint(old)
     };
     let settings = LfsSettings { background_cleaning: false, ..LfsSettings::default() };
+    core.quotas.set_note(volume.core().quotas.note().outdated());
     let head = around_table(&core, sb, settings, &checkpoint, (ifile, table, frames)).await?;
     head.skip_serials(&core, old.position.serial());
     head.complete_table(&core);

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use twin_fs::SnapshotView;
+use twin_fs::quota::QuotaNote;
 use twin_fs::snapshots::{Keep, State, StateKind, States};
 use twin_fs::{Core, Cpu, FsError, OpenedState, Result, Settings};
 use twin_rt::BoxFuture;
@@ -27,6 +28,7 @@ impl SnapshotRecord {
             picked: Vec::new(),
             ifile: self.ifile.clone(),
             snapshots: None,
+            quotas: QuotaNote::None,
         }
     }
 }

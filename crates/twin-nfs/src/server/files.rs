@@ -154,7 +154,10 @@ impl<F: FileSystem> Server<F> {
         r.end()?;
         let Some(held) = self.look_at(c, handle, out).await else { return Ok(()) };
         let stat = match held.run(Op::StatFs).await {
-            Ok(Reply::Stat(stat)) => Ok(stat),
+            Ok(Reply::Stat(stat)) => match held.volume.fs.quota_of(held.entry.attr.ino) {
+                Some(quota) => Ok(quota.narrow(stat)),
+                None => Ok(stat),
+            },
             Ok(other) => Err(unexpected(&other)),
             Err(error) => Err(error),
         };

@@ -34,6 +34,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use twin_disk::Block;
+use twin_fs::quota::Quota;
 use twin_fs::{
     Attr, Data, FileSystem, FsError, Ino, Name, Op, RenameMode, Reply, Request, Room, SetAttr,
     SetTime, Timestamp,
@@ -430,6 +431,10 @@ impl<F: FileSystem> FileSystem for Kernel<F> {
 
     fn room_of(&self, ino: Ino) -> Option<u64> {
         self.inner.room_of(ino)
+    }
+
+    fn quota_of(&self, ino: Ino) -> Option<Quota> {
+        self.inner.quota_of(ino)
     }
 
     fn held(&self) -> Vec<Ino> {

@@ -10,7 +10,10 @@ const GROUPS: &[(&str, &[&str])] = &[
     ("Try and choose", &["compare", "advise", "presets"]),
     ("Experiments as files", &["run", "merge", "diff"]),
     ("Get a workload", &["record", "convert", "gather", "replay"]),
-    ("Make, mount and serve volumes", &["mkfs", "mount", "umount", "serve", "grow", "clean"]),
+    (
+        "Make, mount and serve volumes",
+        &["mkfs", "mount", "umount", "serve", "grow", "quota", "clean"],
+    ),
     ("Does a program survive power failures?", &["crashlab", "ack"]),
     ("Look at volumes", &["check", "scrub", "stat", "dump", "layout", "top"]),
     ("Old volumes, and the next hours of one", &["age", "snapshot", "fork", "forecast"]),

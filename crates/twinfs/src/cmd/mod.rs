@@ -30,6 +30,7 @@ mod on;
 mod peers;
 mod presets;
 pub(crate) mod programs;
+mod quota;
 mod reading;
 mod record;
 mod replay;
@@ -88,6 +89,7 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Scrub(args) => scrub::run(&args, interrupts),
         Command::Clean(args) => clean::run(&args, interrupts),
         Command::Grow(args) => grow::run(&args, interrupts),
+        Command::Quota(args) => quota::run(&args, interrupts),
         Command::Dump(args) => dump::run(&args, interrupts),
         Command::Stat(args) => stat::run(&args, interrupts),
         Command::Record(args) => record::run(args),

@@ -37,6 +37,7 @@ mod old;
 mod package;
 mod pjdfstest;
 mod places;
+mod quota;
 mod replacement;
 mod rewrite;
 mod scrub;
@@ -69,6 +70,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     times::SCENARIO,
     enospc::SCENARIO,
     grow::SCENARIO,
+    quota::SCENARIO,
     sync::SCENARIO,
     crashlab::SCENARIO,
     holes::SCENARIO,
