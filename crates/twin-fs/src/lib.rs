@@ -25,6 +25,7 @@
 
 #![allow(missing_docs)] // Fields of `Op`'s variants are documented on their variant.
 
+pub mod acl;
 mod admission;
 mod below;
 pub mod check;
@@ -68,6 +69,7 @@ mod volume;
 #[cfg(test)]
 mod volume_tests;
 mod write_back;
+mod xattr_list;
 
 pub use admission::{Admission, AdmissionGuard};
 pub use core::{BlockMapHook, Core};

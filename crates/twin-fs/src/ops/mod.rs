@@ -6,6 +6,7 @@
 //! consistent state. This is the only layer that is called from outside, through
 //! [`Operations::run`]. It asks [`perm`] who may do what; the layers below do the work.
 
+mod acl;
 mod attr;
 mod create;
 mod file;
@@ -15,6 +16,7 @@ mod reconnect;
 mod remove;
 mod rename;
 mod xattr;
+mod xattr_store;
 
 use std::rc::Rc;
 
@@ -140,7 +142,7 @@ impl Operations {
             Op::StatFs => Ok(Reply::Stat(self.layout.figures(&self.core).stat)),
             Op::Access { ino, mask } => {
                 let inode = self.files.inode(ino).await?;
-                perm::access(&inode.attr(), &cred, mask).map(|()| Reply::Done)
+                perm::access(&self.guarded(&inode, &cred).await?, &cred, mask).map(|()| Reply::Done)
             }
             Op::SetXattr { ino, name, value, mode } => {
                 self.op_set_xattr(ino, &name, &value, mode, &cred).await

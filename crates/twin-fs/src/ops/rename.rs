@@ -122,8 +122,8 @@ impl Operations {
         how: RenameMode,
         cred: &Cred,
     ) -> Result<Option<RenameOutcome>> {
-        perm::access(&from.attr(), cred, perm::EXECUTE)?;
-        perm::access(&to.attr(), cred, perm::EXECUTE)?;
+        perm::access(&self.guarded(from, cred).await?, cred, perm::EXECUTE)?;
+        perm::access(&self.guarded(to, cred).await?, cred, perm::EXECUTE)?;
         check_dots(from_name, to_name, how)?;
         let source_hit = self.search(from, from_name, cred).await?.ok_or(FsError::NotFound)?;
         let source = self.files.inode(source_hit.ino).await?;
@@ -148,8 +148,12 @@ impl Operations {
                 return Ok(None);
             }
         }
-        let attrs = (from.attr(), source.attr(), to.attr());
-        let target_attr = target.as_ref().map(|(inode, _)| inode.attr());
+        // The ACLs of both parents have been read for the searches.
+        let attrs = (from.attr(), self.guarded(&source, cred).await?, to.attr());
+        let target_attr = match &target {
+            Some((inode, _)) => Some(self.guarded(inode, cred).await?),
+            None => None,
+        };
         let sides = perm::RenameSides {
             from_dir: &attrs.0,
             source: &attrs.1,
