@@ -25,8 +25,8 @@
 
 #![allow(missing_docs)] // Fields of `Op`'s variants are documented on their variant.
 
+pub mod acl;
 mod admission;
-mod attribute_list;
 mod below;
 pub mod check;
 mod core;
@@ -70,6 +70,7 @@ mod volume;
 #[cfg(test)]
 mod volume_tests;
 mod write_back;
+mod xattr_list;
 
 pub use admission::{Admission, AdmissionGuard};
 pub use core::{BlockMapHook, Core};

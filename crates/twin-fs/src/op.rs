@@ -13,6 +13,7 @@ use std::future::Future;
 use twin_disk::{Block, Bytes};
 
 use crate::Result;
+use crate::acl::AccessAcl;
 use crate::quota::Quota;
 
 /// An inode number. Never zero.
@@ -46,6 +47,25 @@ pub mod mode {
     /// The file types that a mode can have.
     pub const KINDS: [u32; 7] = [SOCKET, SYMLINK, REGULAR, BLOCK, DIRECTORY, CHAR, FIFO];
 
+    /// The mode of a new inode, with the umask of the client in the upper half, for a directory whose
+    /// default ACL may take its place. A client that has applied its umask itself has none there.
+    pub const fn with_umask(mode: u32, umask: u32) -> u32 {
+        mode | (umask & 0o777) << UMASK_SHIFT
+    }
+
+    /// The mode of a new inode whose umask counts.
+    pub const fn without_umask(wanted: u32) -> u32 {
+        wanted & (TYPE | PERMISSIONS) & !(wanted >> UMASK_SHIFT & 0o777)
+    }
+
+    /// A mode of this type with the permissions, and the umask, of the other.
+    pub(crate) const fn typed(kind: u32, wanted: u32) -> u32 {
+        kind | wanted & !TYPE
+    }
+
+    /// The place of a umask in a mode, in bits.
+    const UMASK_SHIFT: u32 = 16;
+
     /// True for the bits of a file type. A test of bits, not a search: each directory entry that is
     /// read takes it.
     pub const fn is_kind(bits: u32) -> bool {
@@ -68,6 +88,11 @@ impl Cred {
     /// The credentials of the superuser, who may do everything.
     pub fn root() -> Cred {
         Cred { uid: 0, gid: 0, groups: Box::default(), checked: false }
+    }
+
+    /// True if the group is the primary group or a supplementary one.
+    pub fn is_member(&self, gid: u32) -> bool {
+        self.gid == gid || self.groups.contains(&gid)
     }
 
     /// A user with one group.
@@ -237,7 +262,8 @@ pub enum Op {
     /// Returns a symbolic link's target.
     ReadLink { ino: Ino },
     /// Makes a file of any kind except directories and symbolic links; `mode` has the type bits;
-    /// `rdev` is the device number of a special file. Returns an entry.
+    /// `rdev` is the device number of a special file. Returns an entry. Here, in `MakeDir` and in
+    /// `Create`, `mode` may carry a umask: see [`mode::with_umask`].
     MakeNode { dir: Ino, name: Name, mode: u32, rdev: u64 },
     /// Makes a directory. Returns an entry.
     MakeDir { dir: Ino, name: Name, mode: u32 },
@@ -503,6 +529,8 @@ pub struct Attr {
     pub ctime: Timestamp,
     /// Creation, where the layout stores it.
     pub btime: Timestamp,
+    /// The access ACL, for the rules of [`perm`](crate::perm).
+    pub acl: AccessAcl,
 }
 
 impl Attr {

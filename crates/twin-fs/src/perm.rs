@@ -2,7 +2,8 @@
 //! on permissions.
 //!
 //! The rules are POSIX's where it decides and Linux's where it leaves a choice, so that a mount
-//! answers as ext4 does. User 0 has every capability. `Cred::checked` (the front end's kernel has
+//! answers as ext4 does. The access ACL of an inode is a part of its [`Attr`]. User 0 has every
+//! capability. `Cred::checked` (the front end's kernel has
 //! checked permission bits) turns off only the rwx checks of [`access`]; rules of ownership hold
 //! for everyone. The rules never look at names or at the tree; the caller does. Where several
 //! errors apply, the caller reports a missing or existing name first, then the errors of these
@@ -10,6 +11,7 @@
 //!
 //! There are no rules for reading, writing, listing and seeking, because [`may_open`] checked them.
 
+use crate::acl::{self, AccessAcl, Acl, Which};
 use crate::{Attr, Cred, FsError, Result, SetAttr, SetTime, Timestamp, mode};
 
 /// The bit for reading in masks of [`access`].
@@ -31,11 +33,12 @@ pub fn is_owner(attr: &Attr, cred: &Cred) -> bool {
 
 /// True if the group is the primary group or a supplementary one.
 pub fn in_group(cred: &Cred, gid: u32) -> bool {
-    cred.gid == gid || cred.groups.contains(&gid)
+    cred.is_member(gid)
 }
 
-/// True if the permission bits allow all of `mask`, whatever `cred.checked` says. The first
-/// class that fits (owner, group, others) decides, even if a later one would allow more. Root may
+/// True if the permissions allow all of `mask`, whatever `cred.checked` says. The first class that
+/// fits (owner, group, others) decides, even if a later one would allow more; for all but the
+/// owner an access ACL decides in place of the bits, if there is one. Root may
 /// read and write everything, pass through every directory and execute what anyone may execute.
 pub fn allows(attr: &Attr, cred: &Cred, mask: u32) -> bool {
     if is_root(cred) {
@@ -43,6 +46,8 @@ pub fn allows(attr: &Attr, cred: &Cred, mask: u32) -> bool {
     }
     let shift = if cred.uid == attr.uid {
         6
+    } else if let Some(allowed) = attr.acl.allows(attr, cred, mask) {
+        return allowed;
     } else if in_group(cred, attr.gid) {
         3
     } else {
@@ -51,7 +56,13 @@ pub fn allows(attr: &Attr, cred: &Cred, mask: u32) -> bool {
     (attr.mode >> shift) & mask == mask
 }
 
-/// Checks the permission bits, unless a kernel has checked them.
+/// True if the rules cannot judge an access by `cred`, because the ACL that decides it has not been
+/// read. Whoever changes permissions, or lets an ACL be inherited, needs it in any case.
+pub fn needs_acl(attr: &Attr, cred: &Cred) -> bool {
+    attr.acl.is_unread() && !cred.checked && !is_owner(attr, cred)
+}
+
+/// Checks the permissions, unless a kernel has checked them.
 ///
 /// # Errors
 /// [`FsError::Access`].
@@ -220,7 +231,7 @@ pub fn initial_attrs(dir: &Attr, cred: &Cred, mode: u32) -> InitialAttrs {
 /// The attributes after a change, if the change is allowed. A new size changes only the size, the
 /// times and the set-id bits; the caller truncates the data.
 ///
-/// Rules: the owner may change the mode, but cannot set set-gid for a group that does not include
+/// Rules: the owner may change the mode (of an access ACL: owner, mask and others), but cannot set set-gid for a group that does not include
 /// the owner. Only root changes the owner; an owner may change the group to one of the owner's
 /// groups. A new owner or group of an inode that is not a directory clears set-uid, and clears
 /// set-gid if the group may execute or the caller is outside the group. A caller with write
@@ -243,6 +254,7 @@ pub fn set_attr(attr: &Attr, cred: &Cred, set: &SetAttr, now: Timestamp) -> Resu
         if !in_group(cred, set.gid.unwrap_or(attr.gid)) && !is_root(cred) {
             new.mode &= !mode::SETGID;
         }
+        new.acl = attr.acl.after_chmod(new.mode);
     }
     if (set.uid.is_some() || set.gid.is_some()) && !attr.is_dir() {
         new.mode = without_set_id(new.mode, attr.gid, cred);
@@ -328,7 +340,8 @@ pub fn after_write(attr: &mut Attr, cred: &Cred, now: Timestamp) {
 
 /// Checks the right to read the extended attribute `name`, or to set or remove it. `user.` follows
 /// the permission bits and exists on regular files and directories only; `trusted.` is for root
-/// alone; `security.` may be read by everyone and written by root.
+/// alone; `security.` may be read by everyone and written by root. The ACLs under `system.` may be
+/// read by everyone; [`may_set_acl`] has the rules for setting them.
 ///
 /// # Errors
 /// [`FsError::Range`] for an impossible name, [`FsError::NotSupported`] for another name space,
@@ -355,6 +368,13 @@ pub fn may_xattr(attr: &Attr, cred: &Cred, name: &[u8], write: bool) -> Result<(
         b"trusted" if !is_root(cred) => return Err(refused),
         b"security" if write && !is_root(cred) => return Err(FsError::NotPermitted),
         b"trusted" | b"security" => {}
+        b"system" if acl::Which::named(name).is_some() && attr.kind() != mode::SYMLINK => {
+            return if write && !is_owner(attr, cred) {
+                Err(FsError::NotPermitted)
+            } else {
+                Ok(())
+            };
+        }
         b"system" => return Err(NO_NAME_SPACE),
         _ => return follow_bits().and(Err(NO_NAME_SPACE)),
     }
@@ -366,7 +386,38 @@ pub fn may_xattr(attr: &Attr, cred: &Cred, name: &[u8], write: bool) -> Result<(
 }
 
 const NO_NAME_SPACE: FsError =
-    FsError::NotSupported("extended attributes outside user., trusted. and security.");
+    FsError::NotSupported("extended attributes outside user., trusted. and security., but ACLs");
+
+/// Checks the right to set an ACL, or to remove it if there is no `new` one. Returns false if there
+/// is nothing to do: only a directory has a default ACL, and removing that of others does nothing.
+///
+/// # Errors
+/// [`FsError::NotSupported`] for a symbolic link, [`FsError::Access`] for a default ACL of what is
+/// no directory, [`FsError::NotPermitted`].
+pub fn may_set_acl(attr: &Attr, cred: &Cred, which: Which, new: Option<&Acl>) -> Result<bool> {
+    match (attr.kind(), which, new) {
+        (mode::SYMLINK, ..) => Err(FsError::NotSupported("ACLs of symbolic links")),
+        (mode::DIRECTORY, ..) | (_, Which::Access, _) if is_owner(attr, cred) => Ok(true),
+        (mode::DIRECTORY, ..) | (_, Which::Access, _) => Err(FsError::NotPermitted),
+        (_, Which::Default, None) => Ok(false),
+        (_, Which::Default, Some(_)) => Err(FsError::Access),
+    }
+}
+
+/// The attributes after a change of the access ACL, which may make a mode of it: its owner, mask
+/// (without one, its owning group) and others become the permission bits, and set-gid falls as it
+/// does in a chmod. A removal leaves the bits as they are.
+pub fn with_access_acl(attr: &Attr, cred: &Cred, new: Option<&Acl>, now: Timestamp) -> Attr {
+    let mut attr = Attr { ctime: now, acl: AccessAcl::default(), ..attr.clone() };
+    if let Some(new) = new {
+        attr.mode = attr.mode & !0o777 | new.bits();
+        if !in_group(cred, attr.gid) && !is_root(cred) {
+            attr.mode &= !mode::SETGID;
+        }
+        attr.acl = AccessAcl::new(new.clone());
+    }
+    attr
+}
 
 /// True if a listing for `cred` shows the attribute: only root sees `trusted.`.
 pub fn lists_xattr(cred: &Cred, name: &[u8]) -> bool {

@@ -362,7 +362,7 @@ impl Lfs {
         match file.inode {
             Some((d, at, crc)) => {
                 let orphan = d.nlink == 0 || d.flags & TRUNCATING != 0;
-                *inode.d.borrow_mut() = d;
+                inode.renew(d);
                 self.move_inode(core, &inode, at, crc, orphan);
             }
             None => {

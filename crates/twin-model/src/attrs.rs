@@ -1,6 +1,7 @@
 //! The operations on attributes, plain and extended, and on holders of inodes.
 
 use super::{Body, Call, ModelFs};
+use twin_fs::acl::{self, Acl, Which};
 use twin_fs::{FsError, Ino, Name, Reply, Result, SetAttr, XattrMode, mode, perm};
 
 impl ModelFs {
@@ -15,6 +16,9 @@ impl ModelFs {
         }
         let blocks = self.inodes[&ino].attr.blocks;
         let inode = self.edit(ino);
+        if let Some(acl) = new.acl.get() {
+            inode.xattrs.insert(acl::ACCESS.into(), acl.encode().into());
+        }
         inode.attr = twin_fs::Attr { blocks, ..new };
         Ok(Reply::Attr(inode.attr.clone()))
     }
@@ -64,6 +68,9 @@ impl ModelFs {
         if value.len() > self.settings.xattr_value_max {
             return Err(FsError::AttributesTooBig);
         }
+        if let Some(which) = Which::named(name) {
+            return self.change_acl(call, ino, which, Acl::parse(value)?);
+        }
         perm::may_xattr(&inode.attr, &call.request.cred, name, true)?;
         let old = inode.xattrs.get(name);
         match (how, old) {
@@ -71,13 +78,51 @@ impl ModelFs {
             (XattrMode::Replace, None) => return Err(FsError::NoAttribute),
             _ => {}
         }
-        let others = inode.xattrs.iter().filter(|(other, _)| ***other != *name);
-        let total: usize = others.map(|(other, value)| other.len() + value.len()).sum();
-        if total + name.len() + value.len() > self.settings.xattr_total_max {
-            return Err(FsError::AttributesTooBig);
-        }
+        self.check_room(ino, name, value.len())?;
         let inode = self.edit(ino);
         inode.xattrs.insert(name.into(), value.into());
+        inode.attr.ctime = call.now;
+        Ok(Reply::Done)
+    }
+
+    /// Checks that an attribute fits beside the others.
+    fn check_room(&self, ino: Ino, name: &[u8], value_len: usize) -> Result<()> {
+        let others = self.inode(ino)?.xattrs.iter().filter(|(other, _)| ***other != *name);
+        let total: usize = others.map(|(other, value)| other.len() + value.len()).sum();
+        match total + name.len() + value_len > self.settings.xattr_total_max {
+            true => Err(FsError::AttributesTooBig),
+            false => Ok(()),
+        }
+    }
+
+    /// Sets an ACL or removes it, whether or not there was one.
+    fn change_acl(
+        &mut self,
+        call: &Call<'_>,
+        ino: Ino,
+        which: Which,
+        new: Option<Acl>,
+    ) -> Result<Reply> {
+        let inode = self.inode(ino)?;
+        if !perm::may_set_acl(&inode.attr, &call.request.cred, which, new.as_ref())? {
+            return Ok(Reply::Done);
+        }
+        if new.is_none() && !inode.xattrs.contains_key(which.name()) {
+            return Ok(Reply::Done);
+        }
+        let stored = new.as_ref().filter(|acl| which == Which::Default || !acl.is_mode());
+        if let Some(acl) = stored {
+            self.check_room(ino, which.name(), acl.encode().len())?;
+        }
+        let inode = self.edit(ino);
+        match stored {
+            Some(acl) => inode.xattrs.insert(which.name().into(), acl.encode().into()),
+            None => inode.xattrs.remove(which.name()),
+        };
+        if which == Which::Access {
+            let cred = &call.request.cred;
+            inode.attr = perm::with_access_acl(&inode.attr, cred, new.as_ref(), call.now);
+        }
         inode.attr.ctime = call.now;
         Ok(Reply::Done)
     }
@@ -97,6 +142,9 @@ impl ModelFs {
 
     pub(super) fn remove_xattr(&mut self, call: &Call<'_>, ino: Ino, name: &[u8]) -> Result<Reply> {
         let inode = self.inode(ino)?;
+        if let Some(which) = Which::named(name) {
+            return self.change_acl(call, ino, which, None);
+        }
         perm::may_xattr(&inode.attr, &call.request.cred, name, true)?;
         if !inode.xattrs.contains_key(name) {
             return Err(FsError::NoAttribute);

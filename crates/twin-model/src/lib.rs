@@ -188,7 +188,9 @@ impl ModelFs {
 
     /// Makes the root's attributes those of a volume that was made elsewhere.
     pub fn set_root_attr(&mut self, attr: &Attr) {
-        self.edit(ROOT_INO).attr = Attr { ino: ROOT_INO, nlink: 2, ..attr.clone() };
+        let root = self.edit(ROOT_INO);
+        let acl = root.attr.acl.clone();
+        root.attr = Attr { ino: ROOT_INO, nlink: 2, acl, ..attr.clone() };
     }
 
     /// Executes one request. New inodes get the numbers 3, 4, and so on.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use super::{Body, Call, Content, Directory, Inode, ModelFs, Slot, check_name, is_dot};
+use twin_fs::acl::{self, AccessAcl, Acl, Inherited};
 use twin_fs::perm::{self, RenameSides, Victim};
 use twin_fs::{
     Attr, DirEntry, FsError, Ino, LookupEntry, Name, RenameMode, Reply, Result, Timestamp, mode,
@@ -88,7 +89,10 @@ impl ModelFs {
     fn add_inode(&mut self, call: &Call<'_>, dir: Ino, name: &[u8], mode: u32, body: Body) -> Ino {
         let ino = self.new_ino(call);
         let is_dir = matches!(body, Body::Dir(_));
-        self.make_inode(call, dir, ino, mode, body);
+        let default = self.inodes[&dir].xattrs.get(acl::DEFAULT);
+        let default = default.and_then(|value| Acl::parse(value).ok()?);
+        let inherited = acl::inherit(default.map(Rc::new).as_ref(), mode);
+        self.make_inode(call, dir, ino, inherited, body);
         self.add_name(dir, name, ino, call.now);
         if is_dir {
             self.edit(dir).attr.nlink += 1;
@@ -97,10 +101,26 @@ impl ModelFs {
     }
 
     /// Makes an inode that is to have one name, in `dir`.
-    fn make_inode(&mut self, call: &Call<'_>, dir: Ino, ino: Ino, mode: u32, body: Body) {
-        let birth = perm::initial_attrs(&self.inodes[&dir].attr, &call.request.cred, mode);
+    fn make_inode(
+        &mut self,
+        call: &Call<'_>,
+        dir: Ino,
+        ino: Ino,
+        inherited: Inherited,
+        body: Body,
+    ) {
+        let (parent, cred) = (&self.inodes[&dir].attr, &call.request.cred);
+        let birth = perm::initial_attrs(parent, cred, inherited.mode);
+        let mut xattrs = BTreeMap::new();
+        if let Some(acl) = &inherited.access {
+            xattrs.insert(acl::ACCESS.into(), acl.encode().into());
+        }
+        if let Some(acl) = &inherited.default {
+            xattrs.insert(acl::DEFAULT.into(), acl.encode().into());
+        }
         let attr = Attr {
             ino,
+            acl: inherited.access.map_or_else(AccessAcl::default, AccessAcl::new),
             mode: birth.mode,
             nlink: if matches!(body, Body::Dir(_)) { 2 } else { 1 },
             uid: birth.uid,
@@ -112,7 +132,7 @@ impl ModelFs {
             btime: if self.settings.birth_times { call.now } else { Timestamp::default() },
             ..Attr::default()
         };
-        let inode = Inode { attr, body, xattrs: BTreeMap::new(), refs: 0, opens: 0 };
+        let inode = Inode { attr, body, xattrs, refs: 0, opens: 0 };
         self.inodes.insert(ino, Rc::new(inode));
     }
 
@@ -172,7 +192,7 @@ impl ModelFs {
         if parent.nlink >= self.settings.link_max {
             return Err(FsError::TooManyLinks);
         }
-        let mode = mode::DIRECTORY | (mode & mode::PERMISSIONS);
+        let mode = mode::DIRECTORY | mode & !mode::TYPE;
         let ino = self.add_inode(call, dir, name, mode, Body::Dir(Directory::new(dir)));
         Ok(Reply::Entry(self.entry(ino)))
     }
@@ -227,7 +247,7 @@ impl ModelFs {
             }
             None => {
                 self.check_new(call, dir, name)?;
-                let mode = mode::REGULAR | (mode & mode::PERMISSIONS);
+                let mode = mode::REGULAR | mode & !mode::TYPE;
                 self.add_inode(call, dir, name, mode, Body::File(Content::default()))
             }
         };
@@ -429,7 +449,7 @@ impl ModelFs {
         if how.leaves_whiteout() {
             let ino = self.next_provisional;
             self.next_provisional += 1;
-            self.make_inode(call, dir, ino, mode::CHAR, Body::Special);
+            self.make_inode(call, dir, ino, acl::inherit(None, mode::CHAR), Body::Special);
             self.set_slot(dir, name, ino);
         } else {
             self.remove_name(dir, name, now);

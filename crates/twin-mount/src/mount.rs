@@ -403,6 +403,7 @@ fn session_options(request: &MountRequest, volume: &Volume) -> SessionOptions {
         writeback_cache: collects_writes(request) && features.lets_clients_collect(),
         // An open may be refused.
         count_opens: request.file_types,
+        acls: features.extended_attributes,
         ..SessionOptions::default()
     };
     match request.nfs {

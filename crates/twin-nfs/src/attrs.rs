@@ -1,5 +1,6 @@
 //! Attributes in the forms of the protocol (RFC 1813, section 2.5 and 2.6).
 
+use twin_fs::acl::AccessAcl;
 use twin_fs::{Attr, SetAttr, SetTime, Timestamp, mode};
 
 use crate::xdr::{Garbage, Reader, Writer};
@@ -125,7 +126,8 @@ pub fn read_attributes(r: &mut Reader<'_>) -> Result<Attr, Garbage> {
     let blocks = used / 512;
     let mode = kind | permissions;
     let btime = Timestamp::default();
-    Ok(Attr { ino, mode, nlink, uid, gid, rdev, size, blocks, atime, mtime, ctime, btime })
+    let acl = AccessAcl::default();
+    Ok(Attr { ino, mode, nlink, uid, gid, rdev, size, blocks, atime, mtime, ctime, btime, acl })
 }
 
 /// Writes attributes that may be missing (`post_op_attr`).
@@ -209,6 +211,7 @@ mod tests {
             mtime: at(2),
             ctime: at(u32::MAX.into()),
             btime: Timestamp::default(),
+            acl: AccessAcl::default(),
         };
         let mut out = Writer::default();
         attributes(&mut out, 5, &attr);

@@ -4,7 +4,7 @@ mod common;
 
 use common::{Client, Machine, export, place};
 use core::net::IpAddr;
-use twin_fs::{SetAttr, SetTime, Timestamp, mode};
+use twin_fs::{FileSystem, Op, Request, SetAttr, SetTime, Timestamp, XattrMode, mode};
 use twin_nfs::rpc;
 use twin_nfs::xdr::Writer;
 use twin_nfs::{Network, Peer, Rules, Squash, Status, attrs, proc};
@@ -348,6 +348,43 @@ fn rights_are_those_of_the_caller() {
     assert_eq!(asked(&c, &root), 1 | 2 | 4 | 8 | 16);
     assert_eq!(asked(&bob, &root), 1 | 2);
     assert_eq!(asked(&bob, &file), 0);
+}
+
+/// Owner, user 7, owning group, mask and others.
+fn acl(user: u16, mask: u16) -> Box<[u8]> {
+    let entries = [(1u16, 7u16, 0u32), (2, user, 7), (4, 0, 0), (0x10, mask, 0), (0x20, 0, 0)];
+    let mut value = 2u32.to_le_bytes().to_vec();
+    for (tag, perm, id) in entries {
+        value.extend([tag.to_le_bytes(), perm.to_le_bytes()].concat());
+        value.extend(id.to_le_bytes());
+    }
+    value.into()
+}
+
+#[test]
+fn acls_decide_what_callers_may_do_and_are_inherited() {
+    let machine = Machine::new();
+    let c = machine.start();
+    let root = c.mnt("/").unwrap();
+    let dir = c.mkdir(&root, b"d").unwrap();
+    let ino = c.getattr(&dir).unwrap().ino;
+    for (name, value) in [(twin_fs::acl::ACCESS, acl(7, 7)), (twin_fs::acl::DEFAULT, acl(6, 7))] {
+        let op = Op::SetXattr { ino, name: name.into(), value, mode: XattrMode::Any };
+        machine.rt.block_on(machine.fs.execute(Request::root(1, op))).unwrap().unwrap();
+    }
+    let (bob, eve) = (c.as_user(7), c.as_user(8));
+    assert_eq!(eve.create(&dir, b"f"), Err(ACCESS));
+    let file = bob.make(proc::CREATE, &dir, b"f", 0o640).unwrap();
+    assert_eq!(c.getattr(&file).unwrap().mode & 0o777, 0o640);
+    let mine = c.make(proc::CREATE, &dir, b"g", 0o664).unwrap();
+    // The permission bits alone would refuse both.
+    assert!(bob.write(&mine, 0, b"a", 0).is_ok());
+    assert_eq!(bob.read(&mine, 0, 1), Ok((b"a".to_vec(), true)));
+    assert_eq!(eve.read(&mine, 0, 1), Err(ACCESS));
+    let chmod = SetAttr { mode: Some(0o640), ..SetAttr::default() };
+    assert_eq!(c.setattr(&mine, &chmod), 0);
+    assert_eq!(bob.write(&mine, 0, b"a", 0), Err(ACCESS), "the mask is the group's bits");
+    assert!(bob.read(&mine, 0, 1).is_ok());
 }
 
 #[test]

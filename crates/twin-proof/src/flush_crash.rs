@@ -149,14 +149,14 @@ fn identity(attr: &Attr) -> Attr {
         mtime: never,
         ctime: never,
         btime: never,
-        ..*attr
+        ..attr.clone()
     }
 }
 
 /// The digest of the content and the attributes of a file.
 fn content(node: &DumpNode) -> u64 {
     let alone = DumpNode {
-        attr: Attr { nlink: 1, ..node.attr },
+        attr: Attr { nlink: 1, ..node.attr.clone() },
         xattrs: BTreeMap::new(),
         same_as: None,
         ..node.clone()

@@ -199,6 +199,13 @@ impl Scenario {
         }
     }
 
+    /// A scenario in which several users set, inherit and try ACLs.
+    pub fn acls(seed: u64) -> Scenario {
+        let scenario = Scenario::draw(seed);
+        let clients = scenario.clients.max(3);
+        Scenario { workload: "acls".into(), profile: Profile::Modern, clients, ..scenario }
+    }
+
     /// A scenario on a small volume that is nearly full, with the cleaner at work.
     pub fn pressed(seed: u64) -> Scenario {
         let mut rng = Rng::stream(seed, "pressed");

@@ -73,6 +73,17 @@ fn synchronous_metadata_is_there() {
 
 /// A directory grew for the name of a new directory, and its inode was written for its new link
 /// count ahead of the block that it then led to.
+/// A new inode with an inherited ACL leads to its hidden file, which must be there before it.
+#[test]
+fn acls_are_kept_under_every_ordering() {
+    let orderings = &twin_ffs::ordering::REGISTRY;
+    for (ordering, seed) in orderings.iter().cycle().zip(seeds(1..13, 4)) {
+        let (ordering, workload) = (ordering.name.into(), "acls".into());
+        let scenario = Scenario { ordering, workload, ..Scenario::clustered(seed) };
+        passes("ffs", &scenario, |scenario| twin_proof::ffs_crash(scenario, &DEPTH));
+    }
+}
+
 #[test]
 fn a_directory_that_grows_for_a_directory_leads_to_no_block_that_is_not_there() {
     let scenario = Scenario { ordering: "sync".into(), ..Scenario::clustered(5) };

@@ -66,6 +66,14 @@ fn power_failures_between_small_durable_changes_lose_nothing_acknowledged() {
     assert!(!at_night() || all.failures >= 8000 && all.second >= 300, "{all:?}");
 }
 
+/// An inode, its name and the ACLs that it inherits are one step, and so are an ACL and the mode.
+#[test]
+fn power_failures_among_acls_leave_every_inode_with_the_acl_of_its_mode() {
+    let depth = Depth { most: 300, ..Depth::default() };
+    let crash = |scenario: &Scenario| twin_proof::crash(scenario, &depth);
+    explore("ACLs", seeds(1..25, 8), Scenario::acls, "crash", crash);
+}
+
 #[test]
 fn power_failures_while_a_volume_grows_lose_nothing_acknowledged_and_leave_a_size_that_it_was_to_have()
  {

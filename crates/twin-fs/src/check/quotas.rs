@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use super::{Checker, Finding, FindingKind};
-use crate::attribute_list::encode;
 use crate::quota::{self, Quota, QuotaId, TABLE_NAME};
+use crate::xattr_list::encode;
 use crate::{ROOT_INO, Result};
 
 impl Checker<'_> {

@@ -4,9 +4,10 @@
 use twin_disk::Bytes;
 
 use super::{Checker, Finding, FindingKind, FoundInode, NumberState, Severity};
-use crate::attribute_list::{Attributes, decode};
+use crate::acl::{Acl, Which};
 use crate::dinode::{Dinode, HIDDEN};
 use crate::dir::XATTR_VALUE_MAX;
+use crate::xattr_list::{Attributes, decode};
 use crate::{FsError, Ino, NAME_MAX, Result};
 
 /// The longest list of attributes that is read, in bytes. A volume makes no list that long.
@@ -169,12 +170,15 @@ fn check_list(mut raw: &[u8]) -> std::result::Result<(), &'static str> {
         let name_len = usize::from(u16::from_le_bytes([head[0], head[1]]));
         let value_len = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
         let (name, rest) = rest.split_at_checked(name_len).ok_or_else(cut)?;
-        let (_, rest) = rest.split_at_checked(value_len).ok_or_else(cut)?;
+        let (value, rest) = rest.split_at_checked(value_len).ok_or_else(cut)?;
         if name.is_empty() || name.len() > NAME_MAX || name.contains(&0) {
             return Err("a name is empty, too long, or has a zero");
         }
         if value_len > XATTR_VALUE_MAX {
             return Err("a value is too long");
+        }
+        if Which::named(name).is_some() && !matches!(Acl::parse(value), Ok(Some(_))) {
+            return Err("an ACL makes no sense");
         }
         if last.as_ref().is_some_and(|last| **last >= *name) {
             return Err("the names are not in ascending order");

@@ -4,6 +4,7 @@
 //! The narrow form is 4.4BSD's with 128 bytes; the wide form has 512 bytes and a checksum. The
 //! byte-level description is `docs/ondisk-lfs.md`, section "Inodes".
 
+use crate::acl::AccessAcl;
 use crate::geometry::{Geometry, PointerFormat, Ptr};
 use crate::quota::QuotaUse;
 use crate::{Attr, Ino, Timestamp, mode};
@@ -111,7 +112,7 @@ impl Dinode {
         }
     }
 
-    /// The attributes that clients see.
+    /// The attributes that clients see, as far as they are in the record: without an ACL.
     pub fn attr(&self) -> Attr {
         Attr {
             ino: self.ino,
@@ -126,6 +127,7 @@ impl Dinode {
             mtime: self.mtime,
             ctime: self.ctime,
             btime: self.btime,
+            acl: AccessAcl::default(),
         }
     }
 

@@ -11,6 +11,7 @@ use twin_disk::Class;
 use twin_rt::{RwLock, Time};
 
 use super::dinode::{Dinode, HIDDEN};
+use crate::acl::Acls;
 use crate::{Attr, Ino, mode};
 
 /// The state of read-ahead on a file.
@@ -36,6 +37,9 @@ pub struct Inode {
     pub lock: RwLock,
     /// The record of the inode. No borrow of it is held across an `.await`.
     pub d: RefCell<Dinode>,
+    /// What is known of its ACLs, which are among its extended attributes. Where these are in a hidden
+    /// file, the ACLs are unread until somebody needs them.
+    pub(crate) acls: RefCell<Acls>,
     /// The blocks of the inode in memory.
     pub frames: Rc<FileFrames>,
     /// State of the layout.
@@ -56,6 +60,7 @@ impl Inode {
             ino: d.ino,
             lock: RwLock::new(),
             frames: FileFrames::new(d.ino),
+            acls: RefCell::new(acls_of(&d)),
             d: RefCell::new(d),
             layout_state: OnceCell::new(),
             room: RefCell::default(),
@@ -77,9 +82,15 @@ impl Inode {
         }
     }
 
+    /// Takes a newer record, which a recovery found.
+    pub fn renew(&self, d: Dinode) {
+        *self.acls.borrow_mut() = acls_of(&d);
+        *self.d.borrow_mut() = d;
+    }
+
     /// The attributes that clients see.
     pub fn attr(&self) -> Attr {
-        self.d.borrow().attr()
+        Attr { acl: self.acls.borrow().access.clone(), ..self.d.borrow().attr() }
     }
 
     /// True if the record on disk is out of date.
@@ -102,5 +113,15 @@ impl Inode {
         let d = self.d.borrow();
         let meta = lbn < 0 || d.flags & HIDDEN != 0 || d.kind() != mode::REGULAR;
         if meta { Class::Meta } else { Class::Data }
+    }
+}
+
+/// What a record says of the ACLs of its inode.
+fn acls_of(d: &Dinode) -> Acls {
+    match (d.xattr_ino, d.xattrs.is_empty()) {
+        (0, true) => Acls::default(),
+        // Whoever needs the ACLs of a damaged list finds the damage.
+        (0, false) => Acls::of(&d.xattrs).unwrap_or_else(Acls::unread),
+        _ => Acls::unread(),
     }
 }

@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use super::Operations;
+use super::acl::Birth;
 use crate::dinode::{Dinode, INLINE};
 use crate::inodes::Inode;
 use crate::layout::{Change, InodeEvent, Need, Picked};
@@ -14,7 +15,8 @@ const LINK_TARGET_MAX: usize = 4095;
 
 /// The properties of a new inode, apart from its owner.
 struct NewNode<'a> {
-    /// Type and permission bits, or the error to report if the name itself could be made.
+    /// Type and permission bits, perhaps with a umask, or the error to report if the name itself could
+    /// be made.
     mode: Result<u32>,
     rdev: u64,
     /// The target of a symbolic link; empty for other kinds.
@@ -45,7 +47,7 @@ impl Operations {
         mode: u32,
         cred: &Cred,
     ) -> Result<Reply> {
-        let mode = mode::DIRECTORY | mode & mode::PERMISSIONS;
+        let mode = mode::typed(mode::DIRECTORY, mode);
         let inode =
             self.make(dir, name, &NewNode { mode: Ok(mode), rdev: 0, target: &[] }, cred).await?;
         Ok(Reply::Entry(self.entry(&inode)))
@@ -81,7 +83,7 @@ impl Operations {
         exclusive: bool,
         cred: &Cred,
     ) -> Result<Reply> {
-        let mode = mode::REGULAR | mode & mode::PERMISSIONS;
+        let mode = mode::typed(mode::REGULAR, mode);
         let new = NewNode { mode: Ok(mode), rdev: 0, target: &[] };
         let inode = loop {
             match self.make(dir, name, &new, cred).await {
@@ -93,7 +95,8 @@ impl Operations {
                 Err(FsError::NotFound) => continue,
                 Ok(found) if found.d.borrow().is_dir() => return Err(FsError::IsDirectory),
                 Ok(found) => {
-                    perm::may_open(&found.attr(), cred, false, false, false)?;
+                    let attr = self.guarded(&found, cred).await?;
+                    perm::may_open(&attr, cred, false, false, false)?;
                     break found;
                 }
                 Err(error) => return Err(error),
@@ -141,17 +144,43 @@ impl Operations {
         {
             return Err(FsError::TooManyLinks);
         }
-        let _admission = self.files.admit_small(Need::Grow).await?;
-        let picked = self.layout.pick_inode(&self.core, dir.ino, mode).await?;
-        let result = self.make_picked(&dir, name, new, mode, cred, picked).await;
-        let inode = result
-            .inspect_err(|_| self.layout.inode_event(&self.core, InodeEvent::Unpicked(picked)))?;
-        let both = [&inode, &dir];
-        // A new directory's `..` is a name of its parent, whose link count has grown.
-        let inodes = if mode & mode::TYPE == mode::DIRECTORY { &both[..] } else { &both[..1] };
-        let change = Change::Names { inodes, added: &[&dir], removed: &[] };
-        self.layout.enforce_order(&self.core, change).await?;
+        let mut birth = self.birth(&dir, mode).await?;
+        let _admission = match birth.needs_hidden_file() {
+            false => self.files.admit_small(Need::Grow).await?,
+            true => self.files.admit(2 * self.hidden_file_bytes(&birth.list), Need::Grow).await?,
+        };
+        let picked = self.layout.pick_inode(&self.core, dir.ino, birth.mode).await?;
+        let result = match self.pick_for_list(&mut birth, dir.ino).await {
+            Ok(()) => self.make_picked(&dir, name, new, &birth, cred, picked).await,
+            Err(error) => Err(error),
+        };
+        let inode = result.inspect_err(|_| {
+            for picked in birth.hidden.into_iter().chain([picked]) {
+                self.layout.inode_event(&self.core, InodeEvent::Unpicked(picked));
+            }
+        })?;
+        let hidden = birth.hidden.and_then(|picked| self.core.cached_inode(picked.ino));
+        self.order_new_name(&dir, &inode, hidden.as_ref()).await?;
         Ok(inode)
+    }
+
+    /// Makes those parts of a new inode durable that the layout promises before the reply.
+    async fn order_new_name(
+        &self,
+        dir: &Rc<Inode>,
+        inode: &Rc<Inode>,
+        hidden: Option<&Rc<Inode>>,
+    ) -> Result<()> {
+        let with_hidden;
+        let both = [inode, dir];
+        // A new directory's `..` is a name of its parent, whose link count has grown.
+        let mut inodes = if inode.d.borrow().is_dir() { &both[..] } else { &both[..1] };
+        if let Some(hidden) = hidden {
+            with_hidden = [&[hidden], inodes].concat();
+            inodes = &with_hidden;
+        }
+        let change = Change::Names { inodes, added: &[dir], removed: &[] };
+        self.layout.enforce_order(&self.core, change).await
     }
 
     async fn make_picked(
@@ -159,7 +188,7 @@ impl Operations {
         dir: &Rc<Inode>,
         name: &Name,
         new: &NewNode<'_>,
-        mode: u32,
+        born: &Birth,
         cred: &Cred,
         picked: Picked,
     ) -> Result<Rc<Inode>> {
@@ -170,6 +199,7 @@ impl Operations {
         }
         // From here on nothing waits, so the inode and its name are made in one step.
         let now = self.core.now();
+        let mode = born.mode;
         let is_dir = mode & mode::TYPE == mode::DIRECTORY;
         let birth = perm::initial_attrs(&dir.attr(), cred, mode);
         let geometry = &self.core.geometry;
@@ -177,17 +207,24 @@ impl Operations {
         (d.uid, d.gid, d.rdev) = (birth.uid, birth.gid, new.rdev);
         d.nlink = if is_dir { 2 } else { 1 };
         let is_device = matches!(mode & mode::TYPE, mode::CHAR | mode::BLOCK);
-        d.quota = if is_device { 0 } else { self.core.quota_of(dir) };
-        let inode = Inode::new(d);
+        let quota = if is_device { 0 } else { self.core.quota_of(dir) };
+        d.quota = quota;
+        let (inode, hidden) = self.with_birth(d, born);
         let content = self.first_content(&inode, dir.ino, new.target);
         let own = match &content {
             Some(bytes) => self.files.space_for(&inode, 0..1, bytes.len() as u64),
             None => 0,
         };
         let growth = self.dirs.insert_space(dir, &plan);
-        let quota = inode.d.borrow().quota;
-        self.core.quotas.check(quota, QuotaUse { bytes: own + growth, files: 1 })?;
+        let (hidden_space, hidden_blocks) =
+            hidden.as_ref().map_or((0, 0), |hidden| (hidden.space, hidden.block_bytes));
+        let bytes = own + growth + hidden_blocks;
+        self.core.quotas.check(quota, QuotaUse { bytes, files: 1 })?;
+        let growth = growth + hidden_space;
         self.layout.reserve(&self.core, self.core.features.new_inode_bytes + own + growth)?;
+        if let Some(hidden) = hidden {
+            self.add_hidden_file(hidden);
+        }
         let inode = self.core.add_inode(inode);
         self.core.quotas.count_inode(quota, QuotaUse { bytes: 0, files: 1 }, true);
         self.layout.inode_event(&self.core, InodeEvent::Created(&inode));

@@ -21,7 +21,7 @@ impl Operations {
         id: u64,
     ) -> Result<Reply> {
         let inode = self.files.inode(ino).await?;
-        perm::may_open(&inode.attr(), cred, read, write, truncate)?;
+        perm::may_open(&self.guarded(&inode, cred).await?, cred, read, write, truncate)?;
         // The open counts from here on, so that the inode is not freed while a truncation waits.
         self.core.change_refs(ino, |refs| refs.opens += 1);
         if truncate && inode.d.borrow().kind() == mode::REGULAR {

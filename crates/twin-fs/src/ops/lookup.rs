@@ -20,11 +20,10 @@ impl Operations {
     /// nothing (a client of NFS sends a number and a generation) gets a reference in this way.
     async fn itself(&self, ino: Ino, cred: &Cred) -> Result<Rc<Inode>> {
         let inode = self.files.inode(ino).await?;
-        let attr = inode.attr();
-        if attr.is_dir() {
-            perm::access(&attr, cred, perm::EXECUTE)?;
+        if inode.d.borrow().is_dir() {
+            perm::access(&self.guarded(&inode, cred).await?, cred, perm::EXECUTE)?;
         }
-        if attr.nlink == 0 { Err(FsError::NotFound) } else { Ok(inode) }
+        if inode.d.borrow().nlink == 0 { Err(FsError::NotFound) } else { Ok(inode) }
     }
 
     /// The inode that a name leads to. It takes the lock of the directory, shared.
@@ -53,7 +52,7 @@ impl Operations {
         name: &[u8],
         cred: &Cred,
     ) -> Result<Option<Hit>> {
-        perm::access(&dir.attr(), cred, perm::EXECUTE)?;
+        perm::access(&self.guarded(dir, cred).await?, cred, perm::EXECUTE)?;
         if dir.d.borrow().nlink == 0 {
             return Err(FsError::NotFound);
         }

@@ -6,8 +6,8 @@
 //! consistent state. This is the only layer that is called from outside, through
 //! [`Operations::run`]. It asks [`perm`] who may do what; the layers below do the work.
 
+mod acl;
 mod attr;
-mod attribute_store;
 mod create;
 mod file;
 mod lookup;
@@ -17,6 +17,7 @@ mod reconnect;
 mod remove;
 mod rename;
 mod xattr;
+mod xattr_store;
 
 use std::rc::Rc;
 
@@ -147,7 +148,7 @@ impl Operations {
             Op::StatFs => Ok(Reply::Stat(self.layout.figures(&self.core).stat)),
             Op::Access { ino, mask } => {
                 let inode = self.files.inode(ino).await?;
-                perm::access(&inode.attr(), &cred, mask).map(|()| Reply::Done)
+                perm::access(&self.guarded(&inode, &cred).await?, &cred, mask).map(|()| Reply::Done)
             }
             Op::SetXattr { ino, name, value, mode } => {
                 self.op_set_xattr(ino, &name, &value, mode, &cred).await

@@ -119,7 +119,8 @@ impl Operations {
             return Ok(());
         }
         attributes.insert(TABLE_NAME.to_vec(), table);
-        self.store_list(&root, &attributes, None).await
+        // Clients see no change of the root.
+        self.store_attributes(&root, &attributes, &|| Ok(())).await
     }
 
     /// The quota of a directory, or the list of all, as text.
@@ -225,8 +226,11 @@ impl Operations {
         }
         if !before.is_some_and(|(_, before)| before.complete) {
             self.count_tree_for(&dir, id).await?;
+            // The table says that everything counts when that is durable.
+            self.layout.sync(&self.core, SyncScope::Volume).await?;
             quotas.change(id, |quota| quota.complete = true);
             self.store_quotas().await?;
+            self.layout.sync(&self.core, SyncScope::Volume).await?;
         }
         Ok(Reply::Done)
     }

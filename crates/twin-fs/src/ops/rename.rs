@@ -122,8 +122,8 @@ impl Operations {
         how: RenameMode,
         cred: &Cred,
     ) -> Result<Option<RenameOutcome>> {
-        perm::access(&from.attr(), cred, perm::EXECUTE)?;
-        perm::access(&to.attr(), cred, perm::EXECUTE)?;
+        perm::access(&self.guarded(from, cred).await?, cred, perm::EXECUTE)?;
+        perm::access(&self.guarded(to, cred).await?, cred, perm::EXECUTE)?;
         check_dots(from_name, to_name, how)?;
         let source_hit = self.search(from, from_name, cred).await?.ok_or(FsError::NotFound)?;
         let source = self.files.inode(source_hit.ino).await?;
@@ -148,20 +148,8 @@ impl Operations {
                 return Ok(None);
             }
         }
-        let attrs = (from.attr(), source.attr(), to.attr());
-        let target_attr = target.as_ref().map(|(inode, _)| inode.attr());
-        let sides = perm::RenameSides {
-            from_dir: &attrs.0,
-            source: &attrs.1,
-            to_dir: &attrs.2,
-            target: target_attr.as_ref(),
-            exchange: how == RenameMode::Exchange,
-        };
-        perm::may_rename(&sides, cred)?;
-        self.check_quotas(&source, from, to)?;
-        if let (Some((inode, _)), RenameMode::Exchange) = (&target, how) {
-            self.check_quotas(inode, to, from)?;
-        }
+        let replaced = target.as_ref().map(|(inode, _)| inode);
+        self.may_rename((from, &source), (to, replaced), how, cred).await?;
         let moves = from.ino != to.ino;
         let target_moves = how == RenameMode::Exchange && moves;
         let source_parent = self.parent_hit(&source, moves).await?;
@@ -182,6 +170,37 @@ impl Operations {
             _ => self.replace(m, from_name, None).await,
         }?;
         Ok(Some(renamed))
+    }
+
+    /// Fails if the client may not rename: by the permissions of both directories, the source and what has the
+    /// new name, or because of quotas.
+    async fn may_rename(
+        &self,
+        (from, source): (&Rc<Inode>, &Rc<Inode>),
+        (to, target): (&Rc<Inode>, Option<&Rc<Inode>>),
+        how: RenameMode,
+        cred: &Cred,
+    ) -> Result<()> {
+        let exchange = how == RenameMode::Exchange;
+        // The ACLs of both parents have been read for the searches.
+        let attrs = (from.attr(), self.guarded(source, cred).await?, to.attr());
+        let target_attr = match target {
+            Some(inode) => Some(self.guarded(inode, cred).await?),
+            None => None,
+        };
+        let sides = perm::RenameSides {
+            from_dir: &attrs.0,
+            source: &attrs.1,
+            to_dir: &attrs.2,
+            target: target_attr.as_ref(),
+            exchange,
+        };
+        perm::may_rename(&sides, cred)?;
+        self.check_quotas(source, from, to)?;
+        match target.filter(|_| exchange) {
+            Some(inode) => self.check_quotas(inode, to, from),
+            None => Ok(()),
+        }
     }
 
     /// Fails if `moved` would leave what counts for its quota: a directory with a quota of its own may go

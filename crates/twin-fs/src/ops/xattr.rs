@@ -1,11 +1,12 @@
-//! The operations on extended attributes.
+//! The operations on extended attributes, ACLs among them.
 
 use super::Operations;
-use crate::attribute_list::Attributes;
+use crate::acl::{Acl, Which};
 use crate::file_type::{self, Profile};
 use crate::inodes::Inode;
 use crate::quota::{QUOTA_ATTRIBUTE, QUOTAS_ATTRIBUTE, TABLE_NAME};
-use crate::{Cred, FsError, Ino, Name, Reply, Result, XattrMode, perm};
+use crate::xattr_list::Attributes;
+use crate::{Attr, Cred, FsError, Ino, Name, Reply, Result, XattrMode, perm};
 
 /// The longest value, in bytes (Linux's `XATTR_SIZE_MAX`).
 const VALUE_MAX: usize = 65_536;
@@ -22,7 +23,7 @@ impl Operations {
             return Box::pin(self.get_quota(ino, name)).await;
         }
         let inode = self.files.inode(ino).await?;
-        perm::may_xattr(&inode.attr(), cred, name, false)?;
+        perm::may_xattr(&self.guarded(&inode, cred).await?, cred, name, false)?;
         let _shared = inode.lock.read().await;
         match self.attributes(&inode).await?.remove(&**name) {
             Some(value) => Ok(Reply::Bytes(value.into())),
@@ -74,7 +75,10 @@ impl Operations {
         if value.len() > VALUE_MAX {
             return Err(FsError::AttributesTooBig);
         }
-        perm::may_xattr(&inode.attr(), cred, name, true)?;
+        if let Some(which) = Which::named(name) {
+            return Box::pin(self.change_acl(ino, which, Acl::parse(value)?, cred)).await;
+        }
+        perm::may_xattr(&self.guarded(&inode, cred).await?, cred, name, true)?;
         file_type::check_attribute(inode.attr().kind(), name, value)?;
         let _alone = inode.lock.write().await;
         let mut attributes = self.attributes(&inode).await?;
@@ -84,7 +88,7 @@ impl Operations {
             _ => {}
         }
         attributes.insert(name.to_vec(), value.to_vec());
-        self.store_attributes(&inode, &attributes).await?;
+        self.store_attributes(&inode, &attributes, &|| self.note_xattr(&inode)).await?;
         self.heed(&inode, name, &attributes);
         Ok(Reply::Done)
     }
@@ -100,13 +104,16 @@ impl Operations {
             return Box::pin(self.remove_quota(ino, name, cred)).await;
         }
         let inode = self.files.inode(ino).await?;
-        perm::may_xattr(&inode.attr(), cred, name, true)?;
+        if let Some(which) = Which::named(name) {
+            return Box::pin(self.change_acl(ino, which, None, cred)).await;
+        }
+        perm::may_xattr(&self.guarded(&inode, cred).await?, cred, name, true)?;
         let _alone = inode.lock.write().await;
         let mut attributes = self.attributes(&inode).await?;
         if attributes.remove(&**name).is_none() {
             return Err(FsError::NoAttribute);
         }
-        self.store_attributes(&inode, &attributes).await?;
+        self.store_attributes(&inode, &attributes, &|| self.note_xattr(&inode)).await?;
         self.heed(&inode, name, &attributes);
         Ok(Reply::Done)
     }
@@ -117,5 +124,49 @@ impl Operations {
             let profile = Profile::of(inode.attr().kind(), attributes);
             self.core.set_replacement(inode, &profile);
         }
+    }
+
+    /// Notes when an extended attribute changes.
+    fn note_xattr(&self, inode: &Inode) -> Result<()> {
+        inode.d.borrow_mut().ctime = self.core.now();
+        Ok(())
+    }
+
+    /// Sets an ACL, or removes it. Like Linux it does not ask whether there was one.
+    pub(super) async fn change_acl(
+        &self,
+        ino: Ino,
+        which: Which,
+        new: Option<Acl>,
+        cred: &Cred,
+    ) -> Result<Reply> {
+        let inode = self.files.inode(ino).await?;
+        if !perm::may_set_acl(&inode.attr(), cred, which, new.as_ref())? {
+            return Ok(Reply::Done);
+        }
+        let _alone = inode.lock.write().await;
+        let mut attributes = self.attributes(&inode).await?;
+        let name = which.name();
+        // What a mode can say is left to the mode.
+        let stored = new.as_ref().filter(|acl| which == Which::Default || !acl.is_mode());
+        let old = match stored {
+            Some(acl) => attributes.insert(name.to_vec(), acl.encode()),
+            None => attributes.remove(name),
+        };
+        if new.is_none() && old.is_none() {
+            return Ok(Reply::Done);
+        }
+        let effect = || {
+            perm::may_set_acl(&inode.attr(), cred, which, new.as_ref())?;
+            let (attr, now) = (inode.attr(), self.core.now());
+            let attr = match which {
+                Which::Access => perm::with_access_acl(&attr, cred, new.as_ref(), now),
+                Which::Default => Attr { ctime: now, ..attr },
+            };
+            self.core.set_attributes(&inode, &attr);
+            Ok(())
+        };
+        self.store_attributes(&inode, &attributes, &effect).await?;
+        Ok(Reply::Done)
     }
 }

@@ -46,6 +46,7 @@ pub(super) fn negotiate(
         no_open: has(init::NO_OPEN_SUPPORT),
         no_opendir: has(init::NO_OPENDIR_SUPPORT),
         writeback: has(init::WRITEBACK_CACHE),
+        passes_umask: has(init::DONT_MASK),
         tells_written: asked.minor >= abi::TELLS_WRITTEN_MINOR,
         gated: has(init::WRITEBACK_CACHE) && options.exclusive && asked.minor >= abi::GATED_MINOR,
     };
@@ -73,7 +74,11 @@ fn wanted(options: &SessionOptions) -> u64 {
         init::NO_OPEN_SUPPORT | init::NO_OPENDIR_SUPPORT
     };
     let data = if options.exclusive { init::EXPLICIT_INVAL_DATA } else { init::AUTO_INVAL_DATA };
-    always | opens | data | or_none(options.writeback_cache, init::WRITEBACK_CACHE)
+    always
+        | opens
+        | data
+        | or_none(options.serves_acls(), init::POSIX_ACL | init::DONT_MASK)
+        | or_none(options.writeback_cache, init::WRITEBACK_CACHE)
 }
 
 #[cfg(test)]
@@ -108,6 +113,22 @@ mod tests {
         let (out, agreed) = negotiate(&asked(40, u64::MAX), 0, &options).unwrap();
         assert_ne!(u64::from(out.flags) & init::ATOMIC_O_TRUNC, 0);
         assert!(!agreed.no_open);
+    }
+
+    #[test]
+    fn a_kernel_that_checks_reads_acls_and_leaves_the_umask_to_us() {
+        let with = |acls, xattrs, kernel_checks| {
+            let all = SessionOptions::default();
+            let options = SessionOptions { acls, xattrs, kernel_checks, ..all };
+            let (out, agreed) = negotiate(&asked(40, u64::MAX), 0, &options).unwrap();
+            let flags = u64::from(out.flags) & (init::DONT_MASK | init::POSIX_ACL);
+            assert_eq!(agreed.passes_umask, flags != 0);
+            flags
+        };
+        assert_eq!(with(true, true, true), init::DONT_MASK | init::POSIX_ACL);
+        assert_eq!(with(false, true, true), 0);
+        assert_eq!(with(true, false, true), 0);
+        assert_eq!(with(true, true, false), 0);
     }
 
     #[test]

@@ -28,6 +28,10 @@ pub struct SessionOptions {
     /// Serve extended attributes. Otherwise the kernel learns once that there are none, which saves
     /// a request at the first write to each file.
     pub xattrs: bool,
+    /// Serve ACLs, where there are extended attributes and the kernel checks permissions: it reads the
+    /// ACLs and keeps them like attributes. New inodes then come with the umask of their maker, because
+    /// a default ACL may take its place.
+    pub acls: bool,
     /// Only this mount changes the volume, so that the kernel may keep cached data between opens
     /// without looking for changes.
     pub exclusive: bool,
@@ -60,6 +64,7 @@ impl Default for SessionOptions {
             writeback_cache: false,
             count_opens: false,
             xattrs: true,
+            acls: false,
             exclusive: true,
             follows: false,
             kernel_checks: true,
@@ -101,6 +106,11 @@ impl SessionOptions {
         }
     }
 
+    /// True if ACLs are served.
+    pub(super) fn serves_acls(&self) -> bool {
+        self.acls && self.xattrs && self.kernel_checks
+    }
+
     /// True if opens are requests.
     pub(super) fn executes_opens(&self) -> bool {
         self.count_opens || !self.kernel_checks
@@ -121,6 +131,8 @@ pub(super) struct Agreed {
     pub(super) writeback: bool,
     /// A program that waits until a page of a file is written waits until the write is answered.
     pub(super) tells_written: bool,
+    /// The mode of a new inode goes to the core with the umask beside it.
+    pub(super) passes_umask: bool,
     /// A request for attributes by a file handle means that the client is about to write.
     pub(super) gated: bool,
 }

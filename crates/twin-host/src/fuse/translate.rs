@@ -8,7 +8,7 @@ use rustix::io::Errno;
 use twin_fs::snapshots::is_volatile;
 use twin_fs::{
     Cred, Data, Fallocate, Ino, Op, ROOT_INO, RenameMode, SeekFor, SetAttr, SetTime, Timestamp,
-    XattrMode,
+    XattrMode, acl, mode,
 };
 
 use super::abi::{self, InHeader, fattr};
@@ -197,7 +197,7 @@ fn translate(
             return Err(Errno::NOSYS);
         }
         Call::SetXattr { name, .. } | Call::GetXattr { name, .. } | Call::RemoveXattr { name }
-            if name.starts_with(b"system.posix_acl_") =>
+            if !options.serves_acls() && name.starts_with(b"system.posix_acl_") =>
         {
             return Err(Errno::OPNOTSUPP);
         }
@@ -208,10 +208,7 @@ fn translate(
     }
     let valid = if let Call::SetAttr { set } = &call { set.valid } else { 0 };
     let allocates = matches!(call, Call::Fallocate { .. });
-    // Only these depend on ownership and so on the groups of the client: a member's allocation keeps the
-    // set-group-id bit of a file that its group may not execute.
-    let by_groups = valid & (fattr::GID | fattr::MODE) != 0 || allocates;
-    let mut cred = cred(header, options, by_groups);
+    let mut cred = cred(header, options, needs_groups(&call));
     // The permission of a process that has the file open for writing was checked at the open.
     cred.checked |= valid & fattr::FH != 0;
     // A change of a file, by any user, removes its capabilities. The kernel sends this request in
@@ -226,6 +223,16 @@ fn translate(
         expect = Expect::Allocated { stale: falls.then_some(header.nodeid) };
     }
     Ok(Plan::Ask(cred, op, expect))
+}
+
+/// True if a call depends on ownership and so on the groups of the client: a member's allocation keeps the
+/// set-group-id bit of a file that its group may not execute, and so does a member's ACL.
+fn needs_groups(call: &Call<'_>) -> bool {
+    match call {
+        Call::SetAttr { set } => set.valid & (fattr::GID | fattr::MODE) != 0,
+        Call::Fallocate { .. } | Call::SetXattr { name: acl::ACCESS, .. } => true,
+        _ => false,
+    }
 }
 
 /// Plans an ioctl of ours.
@@ -254,6 +261,8 @@ fn own_file(call: &Call<'_>, agreed: &Agreed) -> Result<Plan, Errno> {
         Call::Open { .. } => Ok(Plan::OwnOpen { dir: false }),
         Call::Read { read } => Ok(Plan::OwnData { len: read.size.min(MAX_READ) }),
         Call::Release { .. } => Ok(Plan::Accept),
+        // A kernel that checks by ACLs looks for one before it lets others than the owner read.
+        Call::GetXattr { .. } => Err(Errno::NODATA),
         _ => Err(Errno::STALE),
     }
 }
@@ -384,11 +393,11 @@ fn operation(ino: Ino, call: Call<'_>, agreed: &Agreed) -> Result<(Op, Expect), 
 fn naming(dir: Ino, call: Call<'_>, agreed: &Agreed) -> Result<(Op, Expect), Errno> {
     Ok(match call {
         Call::MakeNode { name, node } => {
-            let (mode, rdev) = (node.mode & !node.umask, u64::from(node.rdev));
+            let (mode, rdev) = (new_mode(node.mode, node.umask, agreed), u64::from(node.rdev));
             (Op::MakeNode { dir, name: name.into(), mode, rdev }, Expect::Entry)
         }
         Call::MakeDir { name, dir: make } => {
-            let mode = make.mode & !make.umask;
+            let mode = new_mode(make.mode, make.umask, agreed);
             (Op::MakeDir { dir, name: name.into(), mode }, Expect::Entry)
         }
         Call::Symlink { name, target } => {
@@ -396,7 +405,7 @@ fn naming(dir: Ino, call: Call<'_>, agreed: &Agreed) -> Result<(Op, Expect), Err
         }
         Call::Create { name, create } => {
             let exclusive = create.flags & libc::O_EXCL as u32 != 0;
-            let (name, mode) = (name.into(), create.mode & !create.umask);
+            let (name, mode) = (name.into(), new_mode(create.mode, create.umask, agreed));
             // The kernel has looked the name up and found nothing. If it exists after all, the
             // kernel must look again, because we could not truncate the file as the open may
             // demand.
@@ -420,6 +429,15 @@ fn naming(dir: Ino, call: Call<'_>, agreed: &Agreed) -> Result<(Op, Expect), Err
         }
         _ => return Err(Errno::NOSYS),
     })
+}
+
+/// The mode of a new inode. The core applies the umask of a kernel that leaves it to us, unless the
+/// directory has a default ACL.
+fn new_mode(mode: u32, umask: u32, agreed: &Agreed) -> u32 {
+    match agreed.passes_umask {
+        true => mode::with_umask(mode & (mode::TYPE | mode::PERMISSIONS), umask),
+        false => mode & !umask,
+    }
 }
 
 /// More than any kernel reads at once. It bounds packets that do not come from a kernel.
@@ -539,6 +557,35 @@ mod tests {
         let Plan::Ask(_, Op::Create { dir, mode, .. }, expect) = plan else { panic!() };
         assert_eq!((dir, mode), (ROOT_INO, 0o100_644));
         assert_eq!(expect, Expect::Create { exclusive: false, opened: true });
+    }
+
+    #[test]
+    fn a_umask_that_is_left_to_us_goes_to_the_core_beside_the_mode() {
+        let make = abi::MkdirIn { mode: 0o1777, umask: 0o022 };
+        let agreed = Agreed { passes_umask: true, ..started() };
+        let plan = plan_of(opcode::MKDIR, 1, &[make.as_bytes(), b"a\0"], agreed);
+        let Plan::Ask(_, Op::MakeDir { mode, .. }, _) = plan else { panic!() };
+        assert_eq!(mode, mode::with_umask(0o1777, 0o022));
+        assert_eq!(mode::without_umask(mode), 0o1755);
+    }
+
+    #[test]
+    fn acls_are_refused_unless_they_are_served() {
+        for (acls, refused) in [(false, true), (true, false)] {
+            let packet = packet(opcode::GETXATTR, 5, &[&[0; 8], b"system.posix_acl_access\0"]);
+            let (header, call) = parse(&packet).unwrap();
+            let options = SessionOptions { acls, ..SessionOptions::default() };
+            let plan = plan(&header, call, &options, &started(), b"prime");
+            assert_eq!(matches!(plan, Plan::Refuse(Errno::OPNOTSUPP)), refused);
+        }
+    }
+
+    /// Otherwise the deputy of a mount of an ordinary user could not open our own file.
+    #[test]
+    fn our_own_file_has_no_acl() {
+        let arguments: [&[u8]; 2] = [&[0; 8], b"system.posix_acl_access\0"];
+        let plan = plan_of(opcode::GETXATTR, PRIME_NODE, &arguments, started());
+        assert!(matches!(plan, Plan::Refuse(Errno::NODATA)));
     }
 
     #[test]

@@ -27,7 +27,9 @@ use std::path::Path;
 use rustix::fs::{AtFlags, Mode, OFlags};
 use rustix::io::Errno;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit, umask};
-use twin_fs::{FileSystem, FsError, Ino, LookupEntry, Op, Reply, Request, Result, VolumeStat};
+use twin_fs::{
+    FileSystem, FsError, Ino, LookupEntry, Op, Reply, Request, Result, VolumeStat, mode,
+};
 
 use crate::fuse::{from_errno, sync_file_system};
 use identity::Identity;
@@ -83,10 +85,14 @@ impl Mirror {
             Op::SetAttr { ino, set } => self.set_attr(ino, &set).map(Reply::Attr),
             Op::Access { ino, mask } => self.access(ino, mask),
             Op::ReadLink { ino } => self.read_link(ino),
-            Op::MakeNode { dir, name, mode, rdev } => self.make_node(dir, &name, mode, rdev),
-            Op::MakeDir { dir, name, mode } => self.make_dir(dir, &name, mode),
+            Op::MakeNode { dir, name, mode, rdev } => {
+                self.make_node(dir, &name, mode::without_umask(mode), rdev)
+            }
+            Op::MakeDir { dir, name, mode } => self.make_dir(dir, &name, mode::without_umask(mode)),
             Op::Symlink { dir, name, target } => self.symlink(dir, &name, &target),
-            Op::Create { dir, name, mode, exclusive } => self.create(dir, &name, mode, exclusive),
+            Op::Create { dir, name, mode, exclusive } => {
+                self.create(dir, &name, mode::without_umask(mode), exclusive)
+            }
             Op::Unlink { dir, name } => self.remove(dir, &name, AtFlags::empty()),
             Op::RemoveDir { dir, name } => self.remove(dir, &name, AtFlags::REMOVEDIR),
             Op::Rename { dir, name, to_dir, to_name, mode } => {

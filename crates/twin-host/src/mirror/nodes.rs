@@ -10,6 +10,7 @@ use std::rc::Rc;
 
 use rustix::fs::{AtFlags, Mode, OFlags, Statx, StatxFlags, openat, statx};
 use rustix::io::Errno;
+use twin_fs::acl::AccessAcl;
 use twin_fs::{Attr, Ino, LookupEntry, ROOT_INO, Timestamp};
 use twin_rt::FixedMap;
 
@@ -385,5 +386,6 @@ fn attr_of(ino: Ino, stat: &Statx) -> Attr {
         mtime: time(stat.stx_mtime),
         ctime: time(stat.stx_ctime),
         btime: time(stat.stx_btime),
+        acl: AccessAcl::default(),
     }
 }

@@ -21,6 +21,7 @@
 //! }
 //! ```
 
+mod acls;
 mod commits;
 mod fill;
 mod metadata;
@@ -106,8 +107,15 @@ pub struct Spec {
 }
 
 /// All workloads that a name can choose.
-pub const WORKLOADS: [Spec; 6] =
-    [mixed::SPEC, metadata::SPEC, fill::SPEC, overwrite::SPEC, small_files::SPEC, commits::SPEC];
+pub const WORKLOADS: [Spec; 7] = [
+    mixed::SPEC,
+    metadata::SPEC,
+    fill::SPEC,
+    overwrite::SPEC,
+    small_files::SPEC,
+    commits::SPEC,
+    acls::SPEC,
+];
 
 /// Draws requests at random, knowing what the clients hold.
 pub struct Generator {

@@ -73,6 +73,7 @@ fn most_requests_make_sense() {
         ("overwrite", 0.99),
         ("small_files", 0.95),
         ("commits", 0.95),
+        ("acls", 0.4),
     ] {
         let (_, replies, _) = run(name, 4, 10_000);
         let share = replies.iter().filter(|reply| reply.is_ok()).count() as f64 / 10_000.0;

@@ -3,7 +3,7 @@
 use twin_disk::{Buf, Bytes};
 use twin_rt::Rng;
 
-use super::{WorkloadParams, World};
+use super::{WorkloadParams, World, acls};
 use twin_fs::{
     Data, Fallocate, Ino, Name, Op, ROOT_INO, RenameMode, SeekFor, SetAttr, SetTime, Timestamp,
     XattrMode, mode,
@@ -42,6 +42,9 @@ pub enum Verb {
     GetXattr,
     ListXattr,
     RemoveXattr,
+    SetAcl,
+    GetAcl,
+    RemoveAcl,
     Fallocate,
     Seek,
     Sync,
@@ -416,11 +419,11 @@ impl Picker<'_> {
 
     fn attr_op(&mut self, verb: Verb) -> Op {
         let ino = if self.rng.chance(0.5) { self.file() } else { self.anything() };
+        let is_dir = self.world.known(ino).is_some_and(|k| k.kind == mode::DIRECTORY);
         let none = SetAttr::default();
         match verb {
             Verb::GetAttr => Op::GetAttr { ino },
             Verb::Chmod => {
-                let is_dir = self.world.known(ino).is_some_and(|k| k.kind == mode::DIRECTORY);
                 let open = is_dir && self.rng.chance(0.7);
                 let mode = self.mode() | if open { 0o777 } else { 0 };
                 Op::SetAttr { ino, set: SetAttr { mode: Some(mode), ..none } }
@@ -454,6 +457,12 @@ impl Picker<'_> {
             Verb::GetXattr => Op::GetXattr { ino, name: self.xattr_name() },
             Verb::ListXattr => Op::ListXattr { ino },
             Verb::RemoveXattr => Op::RemoveXattr { ino, name: self.xattr_name() },
+            Verb::SetAcl => {
+                let wrong = self.wrong();
+                acls::set(ino, is_dir, wrong, self.rng)
+            }
+            Verb::GetAcl => acls::get(ino, is_dir, self.rng),
+            Verb::RemoveAcl => acls::remove(ino, is_dir, self.rng),
             Verb::Sync => Op::Sync,
             _ => Op::StatFs,
         }

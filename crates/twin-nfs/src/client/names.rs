@@ -142,7 +142,8 @@ impl Inner {
     ) -> Result<LookupEntry> {
         let Op::Create { mode, exclusive: true, .. } = op else { return Ok(made) };
         let now = Some(twin_fs::SetTime::Now);
-        let set = SetAttr { mode: Some(*mode), atime: now, mtime: now, ..SetAttr::default() };
+        let mode = Some(mode::without_umask(*mode) & mode::PERMISSIONS);
+        let set = SetAttr { mode, atime: now, mtime: now, ..SetAttr::default() };
         let attr = self.set(cred, made.attr.ino, set).await?;
         Ok(LookupEntry { attr, ..made })
     }
@@ -360,8 +361,10 @@ impl Inner {
 
 /// The arguments behind the place of what is made.
 fn arguments(w: &mut Writer, op: &Op, verifier: [u8; 8]) {
-    let with_mode =
-        |mode: u32| SetAttr { mode: Some(mode & mode::PERMISSIONS), ..SetAttr::default() };
+    let with_mode = |wanted: u32| {
+        let mode = Some(mode::without_umask(wanted) & mode::PERMISSIONS);
+        SetAttr { mode, ..SetAttr::default() }
+    };
     match op {
         Op::MakeDir { mode, .. } => attrs::settings(w, &with_mode(*mode)),
         Op::Symlink { target, .. } => {

@@ -124,7 +124,9 @@ async fn read<F: FileSystem>(
 ) -> Result<Vec<Block>, FsError> {
     check_regular(held.attr().kind())?;
     // A program is read to be executed.
-    held.may(perm::READ).or_else(|_| held.may(perm::EXECUTE))?;
+    if held.may(perm::READ).await.is_err() {
+        held.may(perm::EXECUTE).await?;
+    }
     if len == 0 || off >= held.volume.limits.file_bytes_max {
         return Ok(Vec::new());
     }
@@ -141,7 +143,7 @@ async fn write<F: FileSystem>(
     stable: u32,
 ) -> Result<u32, FsError> {
     check_regular(held.attr().kind())?;
-    held.may(perm::WRITE)?;
+    held.may(perm::WRITE).await?;
     let end = off.checked_add(data.len() as u64).ok_or(FsError::FileTooBig)?;
     if end > held.volume.limits.file_bytes_max {
         return Err(FsError::FileTooBig);

@@ -94,7 +94,7 @@ async fn list<F: FileSystem>(
     if !held.attr().is_dir() {
         return Err(FsError::NotDirectory);
     }
-    held.may(perm::READ)?;
+    held.may(perm::READ).await?;
     let entries = read(held, cookie, room, plus).await?;
     let Some(last) = entries.last() else { return Ok((entries, true)) };
     // Whether there is more shows only by asking.

@@ -93,25 +93,25 @@ impl<F: FileSystem> Server<F> {
         let asked = r.u32()?;
         r.end()?;
         let Some(held) = self.look_at(c, handle, out).await else { return Ok(()) };
-        let may = |mask| perm::allows(held.attr(), &held.cred, mask);
+        let may = async |mask| held.allowed(mask).await.is_ok();
         let writable = !held.export.rules.read_only;
         let mut granted = 0;
-        if may(perm::READ) {
+        if may(perm::READ).await {
             granted |= bits::READ;
         }
-        if may(perm::WRITE) && writable {
+        if may(perm::WRITE).await && writable {
             granted |= bits::MODIFY | bits::EXTEND;
         }
         match held.attr().is_dir() {
             true => {
-                if may(perm::EXECUTE) {
+                if may(perm::EXECUTE).await {
                     granted |= bits::LOOKUP;
                 }
-                if may(perm::WRITE | perm::EXECUTE) && writable {
+                if may(perm::WRITE | perm::EXECUTE).await && writable {
                     granted |= bits::DELETE;
                 }
             }
-            false if may(perm::EXECUTE) => granted |= bits::EXECUTE,
+            false if may(perm::EXECUTE).await => granted |= bits::EXECUTE,
             false => {}
         }
         out.u32(0);

@@ -144,10 +144,18 @@ impl<F: FileSystem> HeldInode<'_, F> {
 
     /// Checks that the caller may read or write. The owner always may: a program that has opened a
     /// file keeps its rights, and the server does not know of opens.
-    pub(super) fn may(&self, mask: u32) -> Result<(), FsError> {
-        let attr = self.attr();
-        let own = attr.uid == self.cred.uid && !attr.is_dir();
-        if own || perm::allows(attr, &self.cred, mask) { Ok(()) } else { Err(FsError::Access) }
+    pub(super) async fn may(&self, mask: u32) -> Result<(), FsError> {
+        let own = self.attr().uid == self.cred.uid && !self.attr().is_dir();
+        if own { Ok(()) } else { self.allowed(mask).await }
+    }
+
+    /// Checks permissions, by the ACL if there is one. Only a volume can read an ACL.
+    pub(super) async fn allowed(&self, mask: u32) -> Result<(), FsError> {
+        let (attr, ino) = (self.attr(), self.ino());
+        if perm::needs_acl(attr, &self.cred) {
+            return self.run(Op::Access { ino, mask }).await.map(|_| ());
+        }
+        if perm::allows(attr, &self.cred, mask) { Ok(()) } else { Err(FsError::Access) }
     }
 
     /// Makes what was done to these inodes durable, unless the export is lazy.

@@ -1,5 +1,6 @@
 //! The scenarios, one file each.
 
+mod acl;
 mod aged;
 mod bigdir;
 mod bill;
@@ -67,6 +68,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     instructions::SCENARIO,
     fsx::SCENARIO,
     pjdfstest::SCENARIO,
+    acl::SCENARIO,
     times::SCENARIO,
     enospc::SCENARIO,
     grow::SCENARIO,

@@ -99,7 +99,7 @@ fn keeps(dir: &Path, secs: u64) -> Result<bool, String> {
 
 /// A new ext4 on a loop device. Its path is as long as that of the mount: a few tests fail or pass
 /// depending on the length of the path at which they run.
-fn mount_ext4(bench: &Bench) -> Result<std::path::PathBuf, String> {
+pub(super) fn mount_ext4(bench: &Bench) -> Result<std::path::PathBuf, String> {
     let (image, dir) = (bench.dir.join("ext4.img"), bench.dir.join("ext"));
     fs::create_dir_all(&dir).map_err(|error| error.to_string())?;
     let file = fs::File::create(&image).and_then(|file| file.set_len(1 << 30));

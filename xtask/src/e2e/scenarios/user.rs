@@ -24,13 +24,19 @@ const WORK: &str = "
     mkdir -p a/b; for n in $(seq 200); do seq $n > a/b/$n; done
     cp -r a c; ln a/b/7 hard; ln -s a/b/9 soft; mv c/b/11 c/twelve; rm c/b/1?
     head -c 3000000 /dev/urandom > large; sync";
+/// ACLs of an ordinary user's own files.
+const ACLS: &str = "
+    setfacl -m u:daemon:r large; getfacl -c large | grep -q '^user:daemon:r--$'
+    mkdir given; setfacl -d -m u:daemon:rwx given; umask 077; touch given/file
+    getfacl -cE given/file | grep -q '^mask::rw-$'; getfacl -cE given/file | grep -q '^user:daemon:rwx$'";
 const DESCRIBE: &str = "find . -printf '%p %y %m %u %n %s %T@ %l\\n' | sed 's/^\\(.* d .*\\)$/\\1/' | sort; \
      find . -type f -print0 | sort -z | xargs -0 sha256sum";
 
 fn run(bench: &Bench) -> Outcome {
     tools::need_fuse()?;
     bench.needs_root("becoming another user")?;
-    tools::need(bench, &[("fusermount3", "fuse3"), ("runuser", "util-linux")])?;
+    let programs = [("fusermount3", "fuse3"), ("runuser", "util-linux"), ("setfacl", "acl")];
+    tools::need(bench, &programs)?;
     bench.run(Command::new("chown").arg("-R").arg(USER).arg(&bench.dir))?;
     let _open = FuseForAll::open()?;
     let mut volume = Volume::make_as(bench, USER, "1G")?;
@@ -38,6 +44,7 @@ fn run(bench: &Bench) -> Outcome {
     bench.run(Command::new("chown").arg(USER).arg(&dir))?;
     volume.mount()?;
     as_user(bench, &dir, WORK)?;
+    as_user(bench, &dir, ACLS)?;
     let before = as_user(bench, &dir, DESCRIBE)?;
     if let Ok(seen) = fs::read_dir(&dir) {
         Err(format!("root sees {} names without allow_other", seen.count()))?;
