@@ -223,7 +223,7 @@ impl Quotas {
     }
 
     /// All quotas, in the order in which they were made.
-    pub(crate) fn all(&self) -> Vec<(QuotaId, Quota)> {
+    pub fn all(&self) -> Vec<(QuotaId, Quota)> {
         self.table.borrow().iter().map(|(&id, &quota)| (id, quota)).collect()
     }
 
@@ -456,7 +456,8 @@ mod tests {
         let read = Quotas::default();
         read.take(&raw).unwrap();
         assert_eq!(read.all(), quotas.all());
-        for len in (0..raw.len()).filter(|len| (len + ENTRY_BYTES - 4) % ENTRY_BYTES != 0) {
+        for len in (0..raw.len()).filter(|len| !(len + ENTRY_BYTES - 4).is_multiple_of(ENTRY_BYTES))
+        {
             assert!(Quotas::default().take(&raw[..len]).is_err(), "{len} bytes");
         }
     }

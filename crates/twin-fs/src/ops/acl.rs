@@ -93,9 +93,7 @@ impl Operations {
         }
         (inode, hidden)
     }
-}
 
-impl Operations {
     /// Picks a number for the hidden file of a new inode, if it needs one.
     pub(super) async fn pick_for_list(&self, birth: &mut Birth, near: Ino) -> Result<()> {
         if birth.needs_hidden_file() {

@@ -225,23 +225,39 @@ impl Operations {
             self.layout.sync(&self.core, SyncScope::Checkpoint).await?;
         }
         if !before.is_some_and(|(_, before)| before.complete) {
-            self.count_tree_for(&dir, id).await?;
-            // The table says that everything counts when that is durable.
-            self.layout.sync(&self.core, SyncScope::Volume).await?;
-            quotas.change(id, |quota| quota.complete = true);
-            self.store_quotas().await?;
-            self.layout.sync(&self.core, SyncScope::Volume).await?;
+            self.count_whole_tree(&dir, id).await?;
         }
         Ok(Reply::Done)
+    }
+
+    /// Lets a tree count for a quota, and notes then that it does.
+    async fn count_whole_tree(&self, top: &Rc<Inode>, id: QuotaId) -> Result<()> {
+        self.count_tree_for(top, id).await?;
+        // The table says that everything counts when that is durable.
+        self.layout.sync(&self.core, SyncScope::Volume).await?;
+        self.core.quotas.change(id, |quota| quota.complete = true);
+        self.store_quotas().await?;
+        self.layout.sync(&self.core, SyncScope::Volume).await
     }
 
     /// Ends the quota of a directory.
     pub(super) async fn remove_quota(&self, ino: Ino, name: &[u8], cred: &Cred) -> Result<Reply> {
         let dir = self.quota_root(ino, name, cred).await?;
         let _alone = self.quota_lock.write().await;
-        let (id, _) = self.core.quotas.of_root(dir.ino).ok_or(FsError::NoAttribute)?;
-        self.core.quotas.remove(id);
+        let quotas = &self.core.quotas;
+        let (id, _) = quotas.of_root(dir.ino).ok_or(FsError::NoAttribute)?;
+        let outer = match self.dirs.find(&dir, b"..").await? {
+            Some(up) => self.core.quota_of(&*self.dirs.directory(up.ino).await?),
+            None => 0,
+        };
+        quotas.remove(id);
+        // Until all of it counts for the quota around it, that says so.
+        quotas.change(outer, |quota| quota.complete = false);
         self.store_quotas().await?;
+        if outer != 0 {
+            self.layout.sync(&self.core, SyncScope::Volume).await?;
+            self.count_whole_tree(&dir, outer).await?;
+        }
         Ok(Reply::Done)
     }
 
