@@ -40,6 +40,12 @@ pub fn narrowed(claims: Vec<&'static Claim>, text: &str) -> Result<Vec<&'static 
     if let Some(&claim) = claims.iter().find(of_claim) {
         return Ok(vec![claim]);
     }
+    if let Some((id, number)) = text.rsplit_once(':')
+        && number.parse::<usize>().is_ok()
+    {
+        // Refused before minutes of work: no study will have a check of this name either.
+        return Err(format!("none of these claims is {id:?}: `twinfs reproduce --list` shows all"));
+    }
     let (studies, others): (Vec<_>, Vec<_>) = claims.into_iter().partition(is_study);
     match find(&others, &Results::default(), text) {
         Ok(which) => Ok(vec![which.claim]),
@@ -334,6 +340,8 @@ mod tests {
         assert_eq!(ids("heuristic-cleaning:3").unwrap(), ["heuristic-cleaning"]);
         assert_eq!(ids("KB of a log write").unwrap(), ["tpcb-segment"]);
         assert_eq!(ids("attic-like, NFS-sync: idle 2 s").unwrap().len(), STUDIES.len());
+        let refused = ids("no-such-claim:1").unwrap_err();
+        assert!(refused.contains("--list"), "{refused}");
     }
 
     #[test]
