@@ -11,7 +11,7 @@ fn volumes() -> Vec<Volume> {
 fn the_contract_holds_over_random_runs() {
     let volumes = volumes();
     let mut sum = Ran::default();
-    for seed in 0..150 {
+    for seed in 0..200 {
         let volume = &volumes[seed as usize % volumes.len()];
         let ran = run(&Scenario::random(seed), volume);
         sum += ran.unwrap_or_else(|what| {

@@ -5,7 +5,7 @@ mod common;
 
 use common::{header, read_all, records, trace};
 use twin_disk::Bytes;
-use twin_fs::{Data, Op, RenameMode, Request};
+use twin_fs::{Data, Op, RenameMode, Request, XattrMode};
 use twin_rt::{Rng, SECS};
 use twin_trace::{
     Ending, Outcome, Place, Problem, Reader, Record, Source, TraceError, Traits, Writer, generate,
@@ -80,6 +80,25 @@ fn contents_are_dropped_unless_asked_for() {
         let got = read_all(&mut open(&bytes)).unwrap();
         let request = Request { op: expected, ..kept.clone() };
         assert_eq!(got, [Record::Request { at_ns: 0, request }]);
+    }
+}
+
+#[test]
+fn attributes_that_decide_what_operations_do_are_kept_without_contents() {
+    let names: [(&[u8], bool); 5] = [
+        (b"user.comment", false),
+        (b"user.twinfs.type", true),
+        (b"system.posix_acl_access", true),
+        (b"system.posix_acl_default", true),
+        (b"system.twinfs.quota", true),
+    ];
+    for (name, kept) in names {
+        let value = b"secret".as_slice().into();
+        let op = Op::SetXattr { ino: 5, name: name.into(), value, mode: XattrMode::Any };
+        let record = Record::Request { at_ns: 0, request: Request::root(1, op) };
+        let bytes = trace(std::slice::from_ref(&record), false, 1);
+        assert_eq!(bytes.windows(6).any(|w| w == b"secret"), kept, "{name:?}");
+        assert_eq!(read_all(&mut open(&bytes)).unwrap() == [record], kept, "{name:?}");
     }
 }
 

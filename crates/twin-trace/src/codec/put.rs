@@ -245,7 +245,7 @@ impl Encoder {
             Op::StatFs | Op::Sync => self.tag(code, 0),
             Op::Access { ino, mask } => self.ino_and_number(code, 0, *ino, u64::from(*mask)),
             Op::SetXattr { ino, name, value, mode } => {
-                let kept = self.contents || twin_fs::file_type::is_ours(name);
+                let kept = self.contents || decides(name);
                 self.tag(code, xattr_code(*mode) | u8::from(kept) << 2);
                 self.ino(*ino);
                 self.name(name);
@@ -456,6 +456,14 @@ fn outcome_code(outcome: &Outcome) -> u8 {
 
 fn limit(len: u64, max: u64) -> Result<(), TooBig> {
     if len > max { Err(TooBig(len)) } else { Ok(()) }
+}
+
+/// True for attributes whose values decide what other operations do, so that they are kept although contents
+/// are not: types of files, ACLs, quotas.
+fn decides(name: &[u8]) -> bool {
+    twin_fs::file_type::is_ours(name)
+        || twin_fs::acl::Which::named(name).is_some()
+        || name == twin_fs::quota::QUOTA_ATTRIBUTE
 }
 
 /// Refuses an operation that the format cannot represent.
