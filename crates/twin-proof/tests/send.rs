@@ -6,8 +6,8 @@ use std::rc::Rc;
 use twin_disk::MemDisk;
 use twin_fs::snapshots::Keep;
 use twin_fs::{
-    Cpu, FileSystem, FsError, Op, ROOT_INO, Reply, Request, Settings, SnapshotView, Volume,
-    VolumeOf, mode,
+    Cpu, Fallocate, FileSystem, FsError, Op, ROOT_INO, Reply, Request, SetAttr, SetTime, Settings,
+    SnapshotView, Timestamp, Volume, VolumeOf, mode,
 };
 use twin_lfs::{LFS, Lfs, LfsSettings, MkfsOptions};
 use twin_model::generate::{Generator, WorkloadParams};
@@ -215,6 +215,51 @@ fn a_stream_that_does_not_belong_there_changes_nothing() {
     assert_eq!(fresh.snapshot().dump(), model().snapshot().dump());
     let needed = ReceiveError::Refused(Refusal::NotEmpty).to_string();
     assert!(needed.contains("empty"), "{needed}");
+}
+
+/// Changes that random clients hardly make: a hole in a file that stays as long, a directory whose time is set back after a
+/// change, a name that leads to another inode with the same content.
+#[test]
+fn holes_times_that_are_set_back_and_links_that_look_alike_are_sent() {
+    let world = world(&MkfsOptions::modern([1; 16]));
+    let run = |op| world.rt.block_on(world.volume.execute(Request::root(7, op))).unwrap().unwrap();
+    let made = |op| match run(op) {
+        Reply::Entry(entry) => entry.attr.ino,
+        other => panic!("{other:?}"),
+    };
+    let create = |dir, name: &[u8]| {
+        made(Op::Create { dir, name: name.into(), mode: 0o644, exclusive: true })
+    };
+    let write = |ino, len: usize| {
+        let data = twin_fs::Data::Bytes(twin_disk::Bytes::copy_of(&vec![7; len]));
+        run(Op::Write { ino, off: 0, data });
+    };
+    let set_back = |ino| {
+        let time = Some(SetTime::At(Timestamp { secs: 77, nanos: 0 }));
+        run(Op::SetAttr { ino, set: SetAttr { mtime: time, ..SetAttr::default() } });
+    };
+    let dir = made(Op::MakeDir { dir: ROOT_INO, name: b"dir".as_slice().into(), mode: 0o755 });
+    let holed = create(dir, b"holed");
+    write(holed, 100_000);
+    let one = create(dir, b"one");
+    write(one, 5000);
+    run(Op::Link { ino: one, dir, name: b"two".as_slice().into() });
+    [one, holed, dir].map(set_back);
+    world.keep("a");
+    run(Op::Fallocate { ino: holed, off: 40_960, len: 8192, mode: Fallocate::PunchHole });
+    run(Op::Unlink { dir, name: b"two".as_slice().into() });
+    let two = create(dir, b"two");
+    write(two, 5000);
+    [two, holed, dir].map(set_back);
+    world.keep("b");
+    let empty = ModelFs::new(twin_model::Settings::default(), Time(0));
+    let copy = Rc::new(Mounted::new(world.rt.clone(), empty));
+    for (base, name) in [(None, "a"), (Some("a"), "b")] {
+        let (bytes, _) = world.stream(base, name);
+        world.rt.block_on(receive(Rc::clone(&copy), &bytes)).unwrap().unwrap();
+        let expected = tree(&world.rt, &world.state(name).0);
+        assert_same(&expected, &tree(&world.rt, &copy), name);
+    }
 }
 
 /// A stream can name a path that is below a symbolic link of an earlier record, and does not come through it.

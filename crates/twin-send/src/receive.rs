@@ -32,6 +32,8 @@ pub enum ReceiveError {
     Failed {
         /// The path.
         path: Vec<u8>,
+        /// The extended attribute, if it is about one.
+        xattr: Option<Vec<u8>>,
         /// Why.
         error: FsError,
     },
@@ -44,7 +46,14 @@ impl fmt::Display for ReceiveError {
             ReceiveError::NoMark(error) => {
                 write!(f, "the attribute that says what was received cannot be set: {error}")
             }
-            ReceiveError::Failed { path, error } => write!(f, "{}: {error}", path.escape_ascii()),
+            ReceiveError::Failed { path, xattr, error } => {
+                let path = if path.is_empty() { b"." } else { path.as_slice() };
+                write!(f, "{}: ", path.escape_ascii())?;
+                if let Some(name) = xattr {
+                    write!(f, "the attribute {}: ", name.escape_ascii())?;
+                }
+                error.fmt(f)
+            }
         }
     }
 }
@@ -62,6 +71,8 @@ impl From<Refusal> for ReceiveError {
 pub struct Receiver<F> {
     fs: F,
     header: Option<Header>,
+    /// The path of the last record that names one.
+    path: Vec<u8>,
     /// The directories on the way to the last path, from the root's on.
     way: Vec<(Vec<u8>, Ino)>,
     /// The file to which data goes, which is open.
@@ -73,7 +84,7 @@ pub struct Receiver<F> {
 impl<F: FileSystem> Receiver<F> {
     /// Nothing has been applied.
     pub fn new(fs: F) -> Receiver<F> {
-        Receiver { fs, header: None, way: Vec::new(), file: None, node: None }
+        Receiver { fs, header: None, path: Vec::new(), way: Vec::new(), file: None, node: None }
     }
 
     /// True from the moment on when the stream was admitted, so that the file system may have changed.
@@ -89,9 +100,15 @@ impl<F: FileSystem> Receiver<F> {
         if let Record::Header(header) = record {
             return self.begin(header).await;
         }
-        let path = record.path().map(<[u8]>::to_vec);
+        if let Some(path) = record.path() {
+            self.path = path.to_vec();
+        }
+        let xattr = match &record {
+            Record::Xattr { name, .. } => Some(name.clone()),
+            _ => None,
+        };
         let applied = self.change(record).await;
-        applied.map_err(|error| ReceiveError::Failed { path: path.unwrap_or_default(), error })
+        applied.map_err(|error| ReceiveError::Failed { path: self.path.clone(), xattr, error })
     }
 
     async fn begin(&mut self, header: Header) -> Result<(), ReceiveError> {
