@@ -56,7 +56,7 @@ const HOUSE: &[(&str, &[&str])] = &[
         ],
     ),
     ("twinfs-crashlab", &[]),
-    ("twin-fuzz", &["twin-lab", "twin-model", "twin-gather"]),
+    ("twin-fuzz", &["twin-send", "twin-lab", "twin-model", "twin-gather"]),
     ("twin-py", &["twin-lab"]),
     ("xtask", &[]),
 ];
