@@ -244,13 +244,13 @@ fn holes_times_that_are_set_back_and_links_that_look_alike_are_sent() {
     let one = create(dir, b"one");
     write(one, 5000);
     run(Op::Link { ino: one, dir, name: b"two".as_slice().into() });
-    [one, holed, dir].map(set_back);
+    [one, holed, dir].into_iter().for_each(set_back);
     world.keep("a");
     run(Op::Fallocate { ino: holed, off: 40_960, len: 8192, mode: Fallocate::PunchHole });
     run(Op::Unlink { dir, name: b"two".as_slice().into() });
     let two = create(dir, b"two");
     write(two, 5000);
-    [two, holed, dir].map(set_back);
+    [two, holed, dir].into_iter().for_each(set_back);
     world.keep("b");
     let empty = ModelFs::new(twin_model::Settings::default(), Time(0));
     let copy = Rc::new(Mounted::new(world.rt.clone(), empty));
