@@ -57,7 +57,7 @@ def words(command: str, given: Iterable[object], options: Mapping[str, Value]) -
 
 #: The commands whose results are lists, and those that answer: all that take `--format`.
 _WITHOUT_FORMAT = frozenset(
-    ["mkfs", "umount", "convert", "merge", "fork", "snapshot", "completions", "man", "dump"]
+    ["mkfs", "umount", "convert", "merge", "fork", "snapshot", "send", "receive", "completions", "man", "dump"]
 )
 
 

@@ -11,7 +11,7 @@ use twin_disk::BlockDevice;
 use twin_rt::{BoxFuture, Rt};
 use twin_settings::{Key, SettingsError, set, text_of};
 
-use crate::snapshots::{Difference, HeadChange};
+use crate::snapshots::{Difference, HeadChange, Shared};
 use crate::{Cpu, FsError, NO_SNAPSHOTS, Result, Settings, Volume, dump};
 
 /// A layout entry: what programs can ask of a layout. See the module.
@@ -91,6 +91,11 @@ pub trait LayoutKind: Sync {
         _to: &'a Volume,
     ) -> BoxFuture<'a, Result<Vec<Difference>>> {
         Box::pin(std::future::ready(Err(FsError::NotSupported(NO_SNAPSHOTS))))
+    }
+
+    /// What two states of a volume have in common; `None` if the layout keeps no states.
+    fn shared<'a>(&'a self, _from: &'a Volume, _to: &'a Volume) -> Option<Box<dyn Shared + 'a>> {
+        None
     }
 
     /// Marks as used on one volume what is used on another one, made in the same way; neither is open. No

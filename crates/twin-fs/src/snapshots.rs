@@ -4,7 +4,9 @@
 //! state that operations change. Each has a name, and no two have the same. Making and deleting them takes effect at
 //! one instant, also after a power failure.
 
-use twin_rt::Time;
+use twin_rt::{BoxFuture, Time};
+
+use crate::{Ino, Result};
 
 pub use crate::below::{DOT_TWINFS, is_below, is_volatile, leads_below};
 
@@ -81,4 +83,17 @@ pub struct Difference {
     pub path: Vec<u8>,
     /// How it differs.
     pub change: Change,
+}
+
+/// What two states of a volume have in common, as far as their layout sees it without reading the content of files.
+pub trait Shared {
+    /// True if a number leads to the same inode in both, with the same attributes, content and number of names. False if
+    /// that is not known.
+    fn is_same_inode<'a>(&'a self, ino: Ino) -> BoxFuture<'a, Result<bool>>;
+
+    /// True if a block of an inode that both have, which is a file there, is the same in both. False if that is not known.
+    fn is_same_block<'a>(&'a self, ino: Ino, lbn: u64) -> BoxFuture<'a, Result<bool>>;
+
+    /// Bytes of a block.
+    fn block_size(&self) -> u64;
 }

@@ -25,6 +25,7 @@ mod inodes;
 mod lfs;
 mod nfs;
 mod packets;
+mod send;
 mod settings;
 mod traces;
 
@@ -57,6 +58,7 @@ pub const TARGETS: &[Target] = &[
     foreign::FOREIGN,
     foreign::XZ,
     settings::SETTINGS,
+    send::STREAM,
     lfs::SUPERBLOCK,
     lfs::CHECKPOINT,
     lfs::SUMMARY,

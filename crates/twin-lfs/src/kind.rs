@@ -6,7 +6,7 @@ use twin_clean::{placement, trigger, victim};
 use twin_disk::BlockDevice;
 use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::geometry::Geometry;
-use twin_fs::snapshots::{Difference, HeadChange};
+use twin_fs::snapshots::{Difference, HeadChange, Shared};
 use twin_fs::{
     CheckReport, CheckRequest, Cpu, DeclaredConfig, Identity, LayoutConfig, LayoutKind, Opened,
     Result, Settings, Volume, VolumeProperty,
@@ -331,6 +331,10 @@ impl LayoutKind for LfsKind {
         to: &'a Volume,
     ) -> BoxFuture<'a, Result<Vec<Difference>>> {
         Box::pin(crate::snapshots::differences(from, to))
+    }
+
+    fn shared<'a>(&'a self, from: &'a Volume, to: &'a Volume) -> Option<Box<dyn Shared + 'a>> {
+        crate::snapshots::shared(from, to)
     }
 
     fn structures(&self) -> &'static [Structure] {

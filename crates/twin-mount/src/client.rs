@@ -1,5 +1,6 @@
 //! Questions to a mount, from another process.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
@@ -20,6 +21,17 @@ pub struct MountClient {
     asking: Asking,
 }
 
+/// The hold on the state of an instant.
+pub struct Hold(Rc<RefCell<Option<MountClient>>>);
+
+impl Hold {
+    /// Ends the hold, while the device goes on to be read: what is read from now on is what is there then. That is right for
+    /// whoever reads only what is not overwritten, as the blocks of a state that is kept.
+    pub fn let_go(self) {
+        self.0.take();
+    }
+}
+
 /// The device of a mount as it was at one instant.
 pub struct FrozenVolume {
     /// The runtime on which the device is read.
@@ -28,6 +40,8 @@ pub struct FrozenVolume {
     pub kind: &'static dyn LayoutKind,
     /// The device with the content of that instant.
     pub device: Rc<dyn BlockDevice>,
+    /// The hold, which lasts as long as the device unless it is let go.
+    pub hold: Hold,
     /// For how long operations had to wait.
     pub held_ns: u64,
     /// The mount's memory for blocks, in bytes.
@@ -99,7 +113,12 @@ impl MountClient {
         let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
         let options = ImageOptions { read_only: true, beside: true, ..ImageOptions::default() };
         let (now, _) = opening::device(&host, Path::new(text("image")), kind, &options)?;
-        let old = move |at: u64, len: u64| self.old(at, len);
+        let holder = Rc::new(RefCell::new(Some(self)));
+        let hold = Hold(Rc::clone(&holder));
+        let old = move |at: u64, len: u64| match &*holder.borrow() {
+            Some(holder) => holder.old(at, len),
+            None => Ok(Vec::new()),
+        };
         let device = Rc::new(OldContent::new(host.rt(), Rc::new(now), old));
         let number = |value: &Value| value.as_u64().unwrap_or_default();
         let recorded = answer["recorded"]["path"].as_str().map(PathBuf::from);
@@ -107,6 +126,7 @@ impl MountClient {
             host,
             kind,
             device,
+            hold,
             held_ns: number(&answer["held_ns"]),
             cache_bytes: number(&answer["cache_bytes"]),
             recorded: recorded.map(|path| (path, number(&answer["recorded"]["requests"]))),

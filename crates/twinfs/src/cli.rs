@@ -31,6 +31,7 @@ mod new_policy;
 mod observe;
 mod quota;
 mod scrub;
+mod send;
 mod serve;
 mod states;
 
@@ -53,6 +54,7 @@ use observe::interval;
 pub(crate) use observe::{Observe, ObserveMount};
 pub(crate) use quota::Quota;
 pub(crate) use scrub::Scrub;
+pub(crate) use send::{Receive, Send};
 pub(crate) use serve::{Beside, Serve};
 pub(crate) use states::{
     BranchState, CreateState, DeleteStates, DiffStates, ListStates, RollBack, StatesCommand,
@@ -119,6 +121,8 @@ pub(crate) enum Command {
     Lab(Lab),
     Layout(Layout),
     Snapshot(Snapshot),
+    Send(Send),
+    Receive(Receive),
     Fork(Fork),
     Forecast(Forecast),
     Age(Box<Age>),

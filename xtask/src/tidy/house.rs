@@ -37,14 +37,16 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-arena", &["twin-lab"]),
     ("twin-cli", &["twin-host", "twin-report"]),
     ("twin-papers", &["twin-bench", "twin-ageing", "twin-cli"]),
-    ("twin-proof", &["twin-lab", "twin-ageing", "twin-model", "twin-bucket"]),
+    ("twin-proof", &["twin-send", "twin-lab", "twin-ageing", "twin-model", "twin-bucket"]),
     ("twin-crashlab", &["twin-fs", "twin-report"]),
+    ("twin-send", &["twin-fs"]),
     ("twin-mount", &["twin-ageing", "twin-gather", "twin-crashlab"]),
     ("twin-real", &["twin-mount", "twin-bench"]),
     (
         "twinfs",
         &[
             "twin-real",
+            "twin-send",
             "twin-cli",
             "twin-experiment",
             "twin-advise",
@@ -54,7 +56,7 @@ const HOUSE: &[(&str, &[&str])] = &[
         ],
     ),
     ("twinfs-crashlab", &[]),
-    ("twin-fuzz", &["twin-lab", "twin-model", "twin-gather"]),
+    ("twin-fuzz", &["twin-send", "twin-lab", "twin-model", "twin-gather"]),
     ("twin-py", &["twin-lab"]),
     ("xtask", &[]),
 ];
@@ -75,6 +77,7 @@ pub(super) const BELOW_HOST: &[&str] = &[
     "twin-gather",
     "twin-nfs",
     "twin-model",
+    "twin-send",
     "twin-sim",
     "twin-lessons",
 ];

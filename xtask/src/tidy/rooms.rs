@@ -31,7 +31,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("lab", &["twin-lab"]),
     ("report", &["twin-cli", "twin-report"]),
-    ("worlds", &["twin-age", "twin-host", "twin-sim", "twin-nfs", "twin-trace"]),
+    ("worlds", &["twin-age", "twin-host", "twin-sim", "twin-send", "twin-nfs", "twin-trace"]),
     (
         "core",
         &[

@@ -11,8 +11,9 @@ use twin_cache::Lbn;
 use twin_disk::Origin;
 use twin_fs::dinode::Dinode;
 use twin_fs::geometry::Ptr;
-use twin_fs::snapshots::{Change, Difference};
+use twin_fs::snapshots::{Change, Difference, Shared};
 use twin_fs::{FsError, Ino, Inode, Op, ROOT_INO, Reply, Request, Result, Volume, mode};
+use twin_rt::BoxFuture;
 
 use crate::format::ImapEntry;
 use crate::lfs::Lfs;
@@ -243,6 +244,36 @@ async fn is_same_block(sides: &[Side<'_>; 2], inodes: [&Rc<Inode>; 2], lbn: Lbn)
         [Some(a), Some(b)] => **a == **b,
         [a, b] => is_zero(a) && is_zero(b),
     })
+}
+
+/// What two states have in common; `None` if one is none of a log.
+pub(crate) fn shared<'a>(from: &'a Volume, to: &'a Volume) -> Option<Box<dyn Shared + 'a>> {
+    Some(Box::new(Both([Side::of(from)?, Side::of(to)?])))
+}
+
+/// Two states whose parts are compared on request.
+struct Both<'a>([Side<'a>; 2]);
+
+impl Shared for Both<'_> {
+    fn is_same_inode<'a>(&'a self, ino: Ino) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(is_same_inode(&self.0, ino))
+    }
+
+    fn is_same_block<'a>(&'a self, ino: Ino, lbn: u64) -> BoxFuture<'a, Result<bool>> {
+        Box::pin(async move {
+            let [from, to] = &self.0;
+            let inodes = [from.inode(ino).await?, to.inode(ino).await?];
+            let held = inodes.each_ref().map(|inode| inode.d.borrow().clone());
+            if held.iter().any(Dinode::is_inline) {
+                return Ok(held[0].inline == held[1].inline && held[0].size == held[1].size);
+            }
+            is_same_block(&self.0, [&inodes[0], &inodes[1]], lbn as Lbn).await
+        })
+    }
+
+    fn block_size(&self) -> u64 {
+        u64::from(self.0[1].lfs.sb.geometry.block_size)
+    }
 }
 
 impl<'a> Side<'a> {

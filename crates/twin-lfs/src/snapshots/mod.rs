@@ -25,7 +25,7 @@ use twin_disk::{Block, BlockDevice, Bytes, Origin};
 use twin_fs::dinode::{Dinode, HIDDEN};
 use twin_fs::{Core, FsError, Inode, Result};
 
-pub(crate) use diff::differences;
+pub(crate) use diff::{differences, shared};
 
 use crate::format::{
     Checkpoint, HAS_SNAPSHOTS, SNAPSHOT_SLOT_BYTES, SNAPSHOTS_INO, SnapshotRecord, SnapshotsFile,

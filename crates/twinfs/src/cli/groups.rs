@@ -15,6 +15,7 @@ const GROUPS: &[(&str, &[&str])] = &[
         &["mkfs", "mount", "umount", "serve", "grow", "quota", "clean"],
     ),
     ("Does a program survive power failures?", &["crashlab", "ack"]),
+    ("Back up volumes", &["send", "receive"]),
     ("Look at volumes", &["check", "scrub", "stat", "dump", "layout", "top"]),
     ("Old volumes, and the next hours of one", &["age", "snapshot", "fork", "forecast"]),
     (

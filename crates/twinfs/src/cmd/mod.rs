@@ -32,10 +32,12 @@ mod presets;
 pub(crate) mod programs;
 mod quota;
 mod reading;
+mod receive;
 mod record;
 mod replay;
 mod reproduce;
 mod scrub;
+mod send;
 mod serve;
 mod server;
 mod snapshot;
@@ -115,6 +117,8 @@ pub(crate) fn run(command: Command, interrupts: &Interrupts) -> Outcome {
         Command::Validate(args) => validate::run(&args, interrupts),
         Command::Layout(args) => layout::run(&args, interrupts),
         Command::Snapshot(args) => snapshot::run(&args, interrupts),
+        Command::Send(args) => send::run(&args, interrupts),
+        Command::Receive(args) => receive::run(&args),
         Command::Fork(args) => fork::run(&args, interrupts),
         Command::Forecast(args) => forecast::run(&args, interrupts),
         Command::Age(args) => age::run(&args, interrupts),

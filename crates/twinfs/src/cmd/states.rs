@@ -29,9 +29,9 @@ use crate::size::Size;
 /// Bytes of names that one question to a mount has at the most.
 const NAMES_AT_A_TIME: usize = 2048;
 /// The most memory that a mount takes to hold its state while two states are compared.
-const HELD_MOST: u64 = 256 << 20;
+pub(super) const HELD_MOST: u64 = 256 << 20;
 /// Memory for blocks of each state that is compared.
-const CACHE_BYTES: u64 = 64 << 20;
+pub(super) const CACHE_BYTES: u64 = 64 << 20;
 
 pub(crate) fn run(command: &StatesCommand, interrupts: &Interrupts) -> Outcome {
     match command {
@@ -75,7 +75,10 @@ fn layout_with_states(image: &Path) -> Result<&'static dyn LayoutKind, String> {
 }
 
 /// Opens the volume in an image.
-fn open(image: &Path, read_only: bool) -> Result<(&'static dyn LayoutKind, Opened), String> {
+pub(super) fn open(
+    image: &Path,
+    read_only: bool,
+) -> Result<(&'static dyn LayoutKind, Opened), String> {
     let kind = layout_with_states(image)?;
     let options = OpenOptions {
         image: ImageOptions { read_only, ..ImageOptions::default() },
@@ -91,7 +94,7 @@ fn open(image: &Path, read_only: bool) -> Result<(&'static dyn LayoutKind, Opene
     Ok((kind, opened))
 }
 
-fn snapshots_of(volume: &Volume) -> Result<&dyn SnapshotView, String> {
+pub(super) fn snapshots_of(volume: &Volume) -> Result<&dyn SnapshotView, String> {
     volume.layout().views().snapshots.ok_or_else(|| NO_SNAPSHOTS.to_owned())
 }
 

@@ -42,6 +42,7 @@ mod quota;
 mod replacement;
 mod rewrite;
 mod scrub;
+mod send;
 mod served;
 mod shell;
 mod signatures;
@@ -62,6 +63,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     git::SCENARIO,
     gitkill::SCENARIO,
     snapshots::SCENARIO,
+    send::SCENARIO,
     sqlite::SCENARIO,
     bigdir::SCENARIO,
     flight::SCENARIO,
