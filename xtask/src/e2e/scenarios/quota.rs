@@ -6,12 +6,11 @@ use std::io::{self, Write};
 use std::os::unix::fs::chown;
 use std::path::Path;
 use std::process::Command;
-use std::thread;
-use std::time::Duration;
 
 use super::super::bench::Bench;
 use super::super::volume::Volume;
 use super::super::{Outcome, Scenario, tools};
+use crate::clock::pause_ms;
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "quota",
@@ -76,7 +75,7 @@ fn limits(bench: &Bench, work: &Path) -> Result<(), String> {
         if tries > 100 {
             return Err(error);
         }
-        thread::sleep(Duration::from_millis(50));
+        pause_ms(50);
     }
     let mut made = 0;
     let refused = loop {
