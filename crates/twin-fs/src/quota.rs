@@ -318,6 +318,11 @@ impl Quotas {
         self.is_unreadable.set(true);
     }
 
+    /// Puts a quota back that was ended a moment before.
+    pub(crate) fn put(&self, id: QuotaId, quota: Quota) {
+        self.table.borrow_mut().insert(id, quota);
+    }
+
     /// Ends a quota.
     pub(crate) fn remove(&self, id: QuotaId) {
         self.table.borrow_mut().remove(&id);

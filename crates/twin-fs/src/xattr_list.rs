@@ -38,7 +38,7 @@ pub(crate) fn entries(mut raw: &[u8]) -> impl Iterator<Item = Option<(&[u8], &[u
 }
 
 /// The first attribute of a list, and the rest of the list.
-fn first(raw: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
+pub(crate) fn first(raw: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
     let (head, rest) = raw.split_at_checked(6)?;
     let name_len = usize::from(u16::from_le_bytes([head[0], head[1]]));
     let value_len = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;

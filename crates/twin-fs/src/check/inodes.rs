@@ -91,6 +91,10 @@ impl Checker<'_> {
             self.wrong(Finding::serious(FindingKind::InodeField, what).at(at).of(d.ino));
             return if self.how.fixes { self.free(d.ino).await } else { Ok(()) };
         }
+        if d.quota != 0 {
+            // One without names counts until it is freed.
+            self.quota_use.entry(d.quota).or_default().add(d.quota_use());
+        }
         if d.nlink == 0 && d.ino != ROOT_INO {
             return self.check_removed(&d).await;
         }
@@ -107,9 +111,6 @@ impl Checker<'_> {
     }
 
     fn count_inode(&mut self, d: &Dinode) {
-        if d.quota != 0 {
-            self.quota_use.entry(d.quota).or_default().add(d.quota_use());
-        }
         if d.is_damaged() && self.report.damaged.len() < NAMED_MAX {
             self.report.damaged.push(d.ino);
         }

@@ -5,7 +5,7 @@ use super::walk::{FileDump, kind_name};
 use super::{Column, DumpError, File, Problem, Value, number, text};
 use crate::dinode::{DAMAGED, Dinode, HIDDEN, INLINE, TRUNCATING};
 use crate::geometry::Ptr;
-use crate::{FsError, Ino, Result, mode};
+use crate::{FsError, Ino, Result, mode, xattr_list};
 
 const INODES: [Column; 9] = [
     number("ino", 9),
@@ -192,7 +192,7 @@ impl FileDump<'_> {
         self.sink.begin("attributes", "extended attributes", &COLUMNS);
         let mut rest = &list[..];
         while !rest.is_empty() {
-            let Some((name, value, after)) = first_attribute(rest) else {
+            let Some((name, value, after)) = xattr_list::first(rest) else {
                 let what =
                     format!("the extended attributes: cut off {} bytes from the end", rest.len());
                 self.sink.problem(Problem { at: None, what });
@@ -217,14 +217,4 @@ impl FileDump<'_> {
         list.map(<[u8]>::to_vec)
             .ok_or_else(|| FsError::inconsistent(format!("the hidden file {hidden} is too short")))
     }
-}
-
-/// The first attribute of an encoded list: its name, its value, and the rest of the list.
-fn first_attribute(raw: &[u8]) -> Option<(&[u8], &[u8], &[u8])> {
-    let (head, rest) = raw.split_at_checked(6)?;
-    let name_len = usize::from(u16::from_le_bytes([head[0], head[1]]));
-    let value_len = u32::from_le_bytes([head[2], head[3], head[4], head[5]]) as usize;
-    let (name, rest) = rest.split_at_checked(name_len)?;
-    let (value, rest) = rest.split_at_checked(value_len)?;
-    Some((name, value, rest))
 }

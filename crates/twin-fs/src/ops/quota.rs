@@ -245,15 +245,20 @@ impl Operations {
         let dir = self.quota_root(ino, name, cred).await?;
         let _alone = self.quota_lock.write().await;
         let quotas = &self.core.quotas;
-        let (id, _) = quotas.of_root(dir.ino).ok_or(FsError::NoAttribute)?;
+        let (id, quota) = quotas.of_root(dir.ino).ok_or(FsError::NoAttribute)?;
         let outer = match self.dirs.find(&dir, b"..").await? {
             Some(up) => self.core.quota_of(&*self.dirs.directory(up.ino).await?),
             None => 0,
         };
+        let around = quotas.get(outer);
         quotas.remove(id);
         // Until all of it counts for the quota around it, that says so.
         quotas.change(outer, |quota| quota.complete = false);
-        self.store_quotas().await?;
+        if let Err(error) = self.store_quotas().await {
+            quotas.put(id, quota);
+            quotas.change(outer, |quota| quota.complete = around.is_some_and(|it| it.complete));
+            return Err(error);
+        }
         if outer != 0 {
             self.layout.sync(&self.core, SyncScope::Volume).await?;
             self.count_whole_tree(&dir, outer).await?;
@@ -287,7 +292,10 @@ impl Operations {
                 Err(FsError::NotFound) => continue,
                 Err(error) => return Err(error),
             };
-            self.count_for(&dir, id).await?;
+            {
+                let _room = self.files.admit_small(Need::Shrink).await?;
+                self.count_for(&dir, id).await?;
+            }
             let mut lbn = 0;
             while lbn < self.dirs.dir_blocks(&dir) {
                 self.count_block_for(&dir, lbn, id, &mut dirs).await?;
@@ -305,12 +313,17 @@ impl Operations {
         id: QuotaId,
         dirs: &mut Vec<Ino>,
     ) -> Result<()> {
-        // Many inodes become dirty, which must not crowd the cache.
-        let block = u64::from(self.core.geometry.block_size);
-        let _room = self.files.admit(4 * block, Need::Grow).await?;
-        // Nothing leaves the directory meanwhile.
+        // Nothing leaves the directory meanwhile. As everywhere the lock comes before the admission: whoever
+        // has the one may wait for the other.
         let _shared = dir.lock.read().await;
-        for entry in self.names_in_block(dir, lbn).await? {
+        if lbn >= self.dirs.dir_blocks(dir) {
+            return Ok(());
+        }
+        let entries = self.names_in_block(dir, lbn).await?;
+        // Each inode becomes dirty, perhaps with a hidden file.
+        let bytes = 2 * entries.len() as u64 * u64::from(self.core.geometry.inode_size);
+        let _room = self.files.admit(bytes, Need::Shrink).await?;
+        for entry in entries {
             if matches!(&*entry.name, b"." | b"..") {
                 continue;
             }
