@@ -51,6 +51,8 @@ pub struct Inode {
     pub(super) dirty: Cell<u64>,
     /// Since when it has been dirty, and when it last changed. Only `DirtyInodes` changes it.
     pub(super) dirty_times: Cell<(Time, Time)>,
+    /// The turn in which it came into the table of inodes. Only `InodeTable` changes it.
+    pub(super) turn: Cell<u32>,
 }
 
 impl Inode {
@@ -67,6 +69,7 @@ impl Inode {
             ahead: Cell::default(),
             dirty: Cell::new(0),
             dirty_times: Cell::default(),
+            turn: Cell::default(),
         })
     }
 
