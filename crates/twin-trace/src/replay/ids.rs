@@ -1,24 +1,40 @@
-//! Tables by inode number: vectors where the numbers are dense, hash maps where they are not.
+//! Tables by inode number: arrays where the numbers are dense, hash maps where they are not.
 
 use twin_rt::FixedMap;
 
+/// Number of values that are allocated together: a stray number takes that many.
+const CHUNK: usize = 64;
+/// Numbers below this one are in arrays however few of them there are.
+const LOW: u64 = 65_536;
+
+type Chunk<T> = Option<Box<[T; CHUNK]>>;
+
 /// Values by number. Numbers that were never set have the default value.
 ///
-/// Low numbers are kept in a vector that grows only while at least an eighth of it is used (beyond
-/// its first 65,536 entries), so that a stray number cannot request much memory.
-#[derive(Debug, Default)]
+/// Low numbers are kept in chunks of an array, whose range grows only while at least an eighth of
+/// its chunks is used, so that a stray number cannot request much memory. Chunks never move, so the table
+/// of a long run has no copy of itself while it grows.
+#[derive(Debug)]
 pub(super) struct IdMap<T> {
-    dense: Vec<T>,
+    dense: Vec<Chunk<T>>,
     sparse: FixedMap<u64, T>,
-    touched: u64,
+    /// The numbers for which memory was taken: of each chunk an eighth, and all in `sparse`.
+    used: u64,
+}
+
+impl<T> Default for IdMap<T> {
+    fn default() -> Self {
+        IdMap { dense: Vec::new(), sparse: FixedMap::default(), used: 0 }
+    }
 }
 
 impl<T: Copy + Default> IdMap<T> {
     /// The value of a number.
     #[inline]
     pub(super) fn get(&self, id: u64) -> T {
-        match self.dense.get(id as usize) {
-            Some(value) => *value,
+        match self.dense.get(id as usize / CHUNK) {
+            Some(Some(chunk)) => chunk[id as usize % CHUNK],
+            Some(None) => T::default(),
             None if self.sparse.is_empty() => T::default(),
             None => self.sparse.get(&id).copied().unwrap_or_default(),
         }
@@ -27,39 +43,60 @@ impl<T: Copy + Default> IdMap<T> {
     /// The value of a number, mutable.
     #[inline]
     pub(super) fn at(&mut self, id: u64) -> &mut T {
-        if id < self.dense.len() as u64 {
-            return &mut self.dense[id as usize];
+        let index = id as usize / CHUNK;
+        if !matches!(self.dense.get(index), Some(Some(_))) {
+            return self.new_slot(id);
         }
-        self.new_slot(id)
+        let chunk = self.dense[index].get_or_insert_with(empty);
+        &mut chunk[id as usize % CHUNK]
     }
 
     /// All numbers that may have been set, with their values.
     pub(super) fn into_iter(self) -> impl Iterator<Item = (u64, T)> {
-        let dense = self.dense.into_iter().enumerate().map(|(id, value)| (id as u64, value));
+        let chunks = self.dense.into_iter().enumerate();
+        let dense = chunks.flat_map(|(index, chunk)| {
+            let values = chunk.into_iter().flat_map(|values| *values).enumerate();
+            values.map(move |(at, value)| ((index * CHUNK + at) as u64, value))
+        });
         dense.chain(self.sparse)
     }
 
+    /// A number that has no place in a chunk yet gets one, or a place beside them.
     #[cold]
     fn new_slot(&mut self, id: u64) -> &mut T {
-        self.touched += 1;
-        if id >= 65_536 + self.touched * 8 {
-            return self.sparse.entry(id).or_default();
+        let index = id / CHUNK as u64;
+        if index >= self.dense.len() as u64 {
+            if id >= LOW + self.used * 8 {
+                let used = &mut self.used;
+                return self.sparse.entry(id).or_insert_with(|| {
+                    *used += 1;
+                    T::default()
+                });
+            }
+            self.widen((index as usize + 1).max(self.dense.len() * 3 / 2));
         }
-        let len = (id as usize + 1).max(self.dense.len() * 3 / 2);
-        let old = self.dense.len() as u64;
-        self.dense.resize(len, T::default());
-        if !self.sparse.is_empty() {
-            let dense = &mut self.dense;
-            self.sparse.retain(|&id, value| {
-                let moves = (old..len as u64).contains(&id);
-                if moves {
-                    dense[id as usize] = *value;
-                }
-                !moves
-            });
-        }
-        &mut self.dense[id as usize]
+        let used = &mut self.used;
+        let chunk = self.dense[index as usize].get_or_insert_with(|| {
+            *used += CHUNK as u64 / 8;
+            empty()
+        });
+        &mut chunk[id as usize % CHUNK]
     }
+
+    /// Takes the numbers of so many chunks into arrays.
+    fn widen(&mut self, chunks: usize) {
+        self.dense.resize_with(chunks, || None);
+        let dense = &mut self.dense;
+        self.sparse.retain(|&id, value| {
+            let Some(chunk) = dense.get_mut((id / CHUNK as u64) as usize) else { return true };
+            chunk.get_or_insert_with(empty)[id as usize % CHUNK] = *value;
+            false
+        });
+    }
+}
+
+fn empty<T: Copy + Default>() -> Box<[T; CHUNK]> {
+    Box::new([T::default(); CHUNK])
 }
 
 #[cfg(test)]
@@ -83,7 +120,7 @@ mod tests {
         }
         assert!(model.iter().all(|(&id, &value)| map.get(id) == value));
         assert_eq!(map.get(u64::MAX - 1), 0);
-        assert!(map.dense.len() < 4_000_000 && map.sparse.len() > 1000);
+        assert!(map.dense.len() * CHUNK < 4_000_000 && map.sparse.len() > 1000);
     }
 
     #[test]
@@ -94,6 +131,6 @@ mod tests {
             *map.at(id) = 1;
             id *= 2;
         }
-        assert!(map.dense.len() < 200_000);
+        assert!(map.dense.len() * CHUNK < 200_000);
     }
 }

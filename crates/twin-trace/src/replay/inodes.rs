@@ -4,17 +4,9 @@
 use std::collections::VecDeque;
 
 use twin_fs::{Ino, Op, ROOT_INO};
+use twin_rt::FixedMap;
 
 use super::ids::IdMap;
-
-/// The state of an inode of the workload.
-#[derive(Clone, Copy, Default)]
-struct InodeRecord {
-    /// The number of the inode on the volume; 0 if it has none yet.
-    actual: Ino,
-    /// The operation whose end will reveal `actual`, plus one; 0 if there is none.
-    pending: u32,
-}
 
 /// The references and opens that the replay holds on an inode of the volume.
 #[derive(Clone, Copy, Default)]
@@ -34,13 +26,24 @@ pub(super) enum Translation {
     Missing,
 }
 
+/// In the table: a number of the volume that does not fit there.
+const LARGE: u32 = u32::MAX;
+
 /// Maximum number of listings that may be in progress at a time and still continue at their
 /// cookies.
 const COOKIES: usize = 1024;
 
 /// The tables of the mapping.
+///
+/// A run has one entry for each inode that was ever named, since a recording may name it again: it takes four
+/// bytes. What few inodes have is beside the table.
 pub(super) struct Inodes {
-    known: IdMap<InodeRecord>,
+    /// The number of each inode of the workload on the volume; 0 if it has none yet, [`LARGE`] if it
+    /// is in `large`.
+    known: IdMap<u32>,
+    large: FixedMap<Ino, Ino>,
+    /// Unknown inodes, with the operation whose end will reveal them.
+    pending: FixedMap<Ino, u32>,
     held: IdMap<HeldRefs>,
     /// Directory on the volume, cookie in the workload, cookie on the volume; newest last.
     cookies: VecDeque<(Ino, u64, u64)>,
@@ -49,57 +52,78 @@ pub(super) struct Inodes {
 impl Inodes {
     /// A mapping in which the root of the workload is this directory of the volume.
     pub(super) fn new(root: Ino) -> Inodes {
-        let mut known: IdMap<InodeRecord> = IdMap::default();
-        known.at(ROOT_INO).actual = root;
-        Inodes { known, held: IdMap::default(), cookies: VecDeque::new() }
+        let mut inodes = Inodes {
+            known: IdMap::default(),
+            large: FixedMap::default(),
+            pending: FixedMap::default(),
+            held: IdMap::default(),
+            cookies: VecDeque::new(),
+        };
+        inodes.set(ROOT_INO, root);
+        inodes
     }
 
     /// The volume's number of an inode.
+    #[inline]
     pub(super) fn actual(&self, id: Ino) -> Option<Ino> {
-        Some(self.known.get(id).actual).filter(|&ino| ino != 0)
+        match self.known.get(id) {
+            0 => None,
+            LARGE => self.large.get(&id).copied(),
+            ino => Some(Ino::from(ino)),
+        }
     }
 
     /// Sets the volume's number of an inode. Returns false if another one was known before.
     pub(super) fn introduce(&mut self, id: Ino, actual: Ino) -> bool {
-        let known = self.known.at(id);
-        let before = std::mem::replace(&mut known.actual, actual);
-        before == 0 || before == actual
+        let before = self.actual(id);
+        self.set(id, actual);
+        before.is_none_or(|before| before == actual)
+    }
+
+    fn set(&mut self, id: Ino, actual: Ino) {
+        let short = u32::try_from(actual).unwrap_or(LARGE);
+        *self.known.at(id) = short;
+        if short == LARGE {
+            self.large.insert(id, actual);
+        }
+        self.pending.remove(&id);
     }
 
     /// If the inode is not known, it will be when this operation has ended.
     pub(super) fn expect(&mut self, id: Ino, op: u32) {
-        let known = self.known.at(id);
-        if known.actual == 0 {
-            known.pending = op + 1;
+        if self.actual(id).is_none() {
+            self.pending.insert(id, op);
         }
     }
 
     /// The operation has ended and reveals no further inode numbers.
     pub(super) fn resolved(&mut self, id: Ino, op: u32) {
-        let known = self.known.at(id);
-        if known.pending == op + 1 {
-            known.pending = 0;
+        if self.pending.get(&id) == Some(&op) {
+            self.pending.remove(&id);
         }
     }
 
     /// Replaces the inode numbers of an operation by the volume's.
     pub(super) fn translate(&self, op: &mut Op) -> Translation {
         let [first, second] = op.inos_mut();
-        let known = |ino: &Option<&mut Ino>| ino.as_ref().map(|ino| self.known.get(**ino));
-        let (a, b) = (known(&first), known(&second));
-        for known in [a, b].into_iter().flatten() {
-            if known.actual == 0 {
-                return match known.pending {
-                    0 => Translation::Missing,
-                    op => Translation::Wait(op - 1),
+        let known = |ino: &Option<&mut Ino>| match ino {
+            Some(ino) => self.actual(**ino).map(Some).ok_or(**ino),
+            None => Ok(None),
+        };
+        let (a, b) = match (known(&first), known(&second)) {
+            (Ok(a), Ok(b)) => (a, b),
+            (Err(id), _) | (_, Err(id)) => {
+                return match self.pending.get(&id) {
+                    Some(&op) => Translation::Wait(op),
+                    None => Translation::Missing,
                 };
             }
-        }
+        };
         if let (Some(ino), Some(known)) = (first, a) {
-            *ino = known.actual;
+            *ino = known;
         }
         if let (Some(ino), Some(known)) = (second, b) {
-            *ino = known.actual;
+            *ino = known;
         }
         Translation::Done
     }
@@ -184,6 +208,18 @@ mod tests {
         inodes.introduce(4, 40);
         assert_eq!(inodes.translate(&mut op), Translation::Done);
         assert!(matches!(op, Op::Rename { dir: 30, to_dir: 40, .. }));
+    }
+
+    #[test]
+    fn numbers_that_do_not_fit_the_table_are_kept_beside_it() {
+        let mut inodes = Inodes::new(ROOT_INO);
+        let numbers = [u64::from(u32::MAX) - 1, u32::MAX.into(), 1 << 32, u64::MAX];
+        for (id, actual) in (10..).zip(numbers) {
+            assert!(inodes.introduce(id, actual));
+            assert_eq!(inodes.actual(id), Some(actual));
+            assert!(inodes.introduce(id, actual) && !inodes.introduce(id, 5));
+            assert_eq!(inodes.actual(id), Some(5));
+        }
     }
 
     #[test]
