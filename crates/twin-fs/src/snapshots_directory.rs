@@ -191,7 +191,7 @@ impl SnapshotsDirectory {
                         true => SNAPSHOTS_INO,
                         false => number_below(id, *entry_ino)?,
                     };
-                    if let Some(LookupEntry { attr, .. }) = entry {
+                    if let Some(LookupEntry { attr, .. }) = entry.as_deref_mut() {
                         attr.ino = *entry_ino;
                     }
                 }

@@ -522,7 +522,7 @@ impl ModelFs {
                 break;
             }
             left -= cost;
-            let entry: Option<LookupEntry> = (plus && !is_dot(&name)).then(|| self.entry(ino));
+            let entry = (plus && !is_dot(&name)).then(|| Box::new(self.entry(ino)));
             let kind = self.inodes[&ino].attr.kind();
             list.push(DirEntry { name, ino, kind, next: place + 1, entry });
         }

@@ -48,7 +48,7 @@ impl FileSystem for Below {
             Reply::Dir(entries) => {
                 for entry in entries {
                     entry.ino = self.inside(entry.ino);
-                    if let Some(LookupEntry { attr, .. }) = &mut entry.entry {
+                    if let Some(LookupEntry { attr, .. }) = entry.entry.as_deref_mut() {
                         attr.ino = entry.ino;
                     }
                 }

@@ -403,7 +403,13 @@ mod tests {
             DirEntry { name: (*b".").into(), ino: 2, kind: mode::DIRECTORY, next: 1, entry: None };
         let attr = twin_fs::Attr { ino: 9, ..Default::default() };
         let entry = twin_fs::LookupEntry { attr, generation: 0 };
-        let plus = DirEntry { name: (*b"a").into(), ino: 9, next: 5, entry: Some(entry), ..plain };
+        let plus = DirEntry {
+            name: (*b"a").into(),
+            ino: 9,
+            next: 5,
+            entry: Some(Box::new(entry)),
+            ..plain
+        };
         let plain = DirEntry { entry: None, ..plus.clone() };
         let outcome = Outcome::of(&Ok(Reply::Dir(vec![plain, plus])));
         let expected = DirOutcome { entries: 2, next: 5, referenced: vec![9] };

@@ -151,7 +151,7 @@ impl Operations {
             return Err(FsError::NotFound);
         }
         for (item, inode) in items.iter_mut().zip(inodes) {
-            item.entry = inode.map(|inode| self.entry(&inode));
+            item.entry = inode.map(|inode| Box::new(self.entry(&inode)));
         }
         Ok(())
     }

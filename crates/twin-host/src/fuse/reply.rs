@@ -306,7 +306,7 @@ pub(super) fn debts(expect: Expect, reply: &Reply) -> Vec<Op> {
         }
         (_, Reply::Entry(entry)) => vec![forget(entry)],
         (_, Reply::Dir(entries)) => {
-            entries.iter().filter_map(|e| e.entry.as_ref()).map(forget).collect()
+            entries.iter().filter_map(|e| e.entry.as_deref()).map(forget).collect()
         }
         _ => Vec::new(),
     }
@@ -366,7 +366,7 @@ mod tests {
                 ino: 9,
                 kind: mode::REGULAR,
                 next: 4,
-                entry: plus.then(|| entry(9)),
+                entry: plus.then(|| Box::new(entry(9))),
             };
             let packet = encoded(Expect::Dir { plus }, Reply::Dir(vec![entry]));
             assert_eq!(packet.len() - 16, cost);

@@ -196,6 +196,7 @@ impl Mirror {
             None => self.nodes.borrow().number_in(dir, found.ino()),
         };
         let kind = found.file_type().as_raw_mode();
-        DirEntry { name: name.into(), ino, kind, next: found.next_entry_cookie(), entry }
+        let (next, entry) = (found.next_entry_cookie(), entry.map(Box::new));
+        DirEntry { name: name.into(), ino, kind, next, entry }
     }
 }

@@ -350,7 +350,7 @@ impl Inner {
                     && &*entry.name != b"."
                     && &*entry.name != b".."
                 {
-                    entry.entry = Some(self.entry(handle, attr));
+                    entry.entry = Some(Box::new(self.entry(handle, attr)));
                 }
             }
             entries.push(entry);

@@ -73,7 +73,7 @@ impl<F: FileSystem> Server<F> {
         // The parent may be outside of the export, so clients have to look it up.
         let of: Option<&LookupEntry> = match &*entry.name {
             b"." => Some(&held.entry),
-            _ => entry.entry.as_ref(),
+            _ => entry.entry.as_deref(),
         };
         attrs::post_op(out, held.volume.keys.volume, of.map(|of| &of.attr));
         out.flag(of.is_some());

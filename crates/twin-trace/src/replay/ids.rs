@@ -83,7 +83,7 @@ impl<T: Copy + Default> IdMap<T> {
         &mut chunk[id as usize % CHUNK]
     }
 
-    /// Takes the numbers of so many chunks into arrays.
+    /// Takes the numbers of the first `chunks` chunks into arrays.
     fn widen(&mut self, chunks: usize) {
         self.dense.resize_with(chunks, || None);
         let dense = &mut self.dense;

@@ -271,7 +271,7 @@ impl Tiny {
             left -= cost;
             let kind = self.inodes.borrow()[&ino].attr.kind();
             let entry = plus.then(|| match self.entry(ino) {
-                Reply::Entry(entry) => entry,
+                Reply::Entry(entry) => Box::new(entry),
                 _ => unreachable!(),
             });
             out.push(DirEntry { name, ino, kind, next: base + i as u64 + 1, entry });
