@@ -28,6 +28,10 @@ pub(super) enum Translation {
 
 /// In the table: a number of the volume that does not fit there.
 const LARGE: u32 = u32::MAX;
+/// In the table: the first and the last value that stand for an operation. There are never so many at a
+/// time.
+const PENDING: u32 = 0xf000_0000;
+const LAST_PENDING: u32 = LARGE - 1;
 
 /// Maximum number of listings that may be in progress at a time and still continue at their
 /// cookies.
@@ -36,14 +40,12 @@ const COOKIES: usize = 1024;
 /// The tables of the mapping.
 ///
 /// A run has one entry for each inode that was ever named, since a recording may name it again: it takes four
-/// bytes. What few inodes have is beside the table.
+/// bytes.
 pub(super) struct Inodes {
-    /// The number of each inode of the workload on the volume; 0 if it has none yet, [`LARGE`] if it
-    /// is in `large`.
+    /// The number of each inode of the workload on the volume; 0 if it has none yet, [`PENDING`] and the
+    /// operation whose end will reveal it if there is one, and [`LARGE`] if it is in `large`.
     known: IdMap<u32>,
     large: FixedMap<Ino, Ino>,
-    /// Unknown inodes, with the operation whose end will reveal them.
-    pending: FixedMap<Ino, u32>,
     held: IdMap<HeldRefs>,
     /// Directory on the volume, cookie in the workload, cookie on the volume; newest last.
     cookies: VecDeque<(Ino, u64, u64)>,
@@ -55,7 +57,6 @@ impl Inodes {
         let mut inodes = Inodes {
             known: IdMap::default(),
             large: FixedMap::default(),
-            pending: FixedMap::default(),
             held: IdMap::default(),
             cookies: VecDeque::new(),
         };
@@ -67,8 +68,8 @@ impl Inodes {
     #[inline]
     pub(super) fn actual(&self, id: Ino) -> Option<Ino> {
         match self.known.get(id) {
-            0 => None,
             LARGE => self.large.get(&id).copied(),
+            0 | PENDING.. => None,
             ino => Some(Ino::from(ino)),
         }
     }
@@ -81,25 +82,26 @@ impl Inodes {
     }
 
     fn set(&mut self, id: Ino, actual: Ino) {
-        let short = u32::try_from(actual).unwrap_or(LARGE);
+        let short = u32::try_from(actual).ok().filter(|ino| *ino < PENDING).unwrap_or(LARGE);
         *self.known.at(id) = short;
         if short == LARGE {
             self.large.insert(id, actual);
         }
-        self.pending.remove(&id);
     }
 
     /// If the inode is not known, it will be when this operation has ended.
     pub(super) fn expect(&mut self, id: Ino, op: u32) {
-        if self.actual(id).is_none() {
-            self.pending.insert(id, op);
+        let known = self.known.at(id);
+        if matches!(*known, 0 | PENDING..=LAST_PENDING) && op <= LAST_PENDING - PENDING {
+            *known = PENDING + op;
         }
     }
 
     /// The operation has ended and reveals no further inode numbers.
     pub(super) fn resolved(&mut self, id: Ino, op: u32) {
-        if self.pending.get(&id) == Some(&op) {
-            self.pending.remove(&id);
+        let known = self.known.at(id);
+        if op <= LAST_PENDING - PENDING && *known == PENDING + op {
+            *known = 0;
         }
     }
 
@@ -113,9 +115,9 @@ impl Inodes {
         let (a, b) = match (known(&first), known(&second)) {
             (Ok(a), Ok(b)) => (a, b),
             (Err(id), _) | (_, Err(id)) => {
-                return match self.pending.get(&id) {
-                    Some(&op) => Translation::Wait(op),
-                    None => Translation::Missing,
+                return match self.known.get(id) {
+                    pending @ PENDING..=LAST_PENDING => Translation::Wait(pending - PENDING),
+                    _ => Translation::Missing,
                 };
             }
         };
@@ -213,7 +215,7 @@ mod tests {
     #[test]
     fn numbers_that_do_not_fit_the_table_are_kept_beside_it() {
         let mut inodes = Inodes::new(ROOT_INO);
-        let numbers = [u64::from(u32::MAX) - 1, u32::MAX.into(), 1 << 32, u64::MAX];
+        let numbers = [u64::from(PENDING) - 1, PENDING.into(), u32::MAX.into(), 1 << 32, u64::MAX];
         for (id, actual) in (10..).zip(numbers) {
             assert!(inodes.introduce(id, actual));
             assert_eq!(inodes.actual(id), Some(actual));
