@@ -23,7 +23,7 @@ use crate::geometry::Ptr;
 use crate::inodes::Inode;
 use crate::scrub_view::ScrubView;
 use crate::snapshots::{Keep, States};
-use crate::{Ino, LogStatus, Result, Room, SegmentStatus, SpaceMap, VolumeStat};
+use crate::{CleanerCounts, Ino, LogStatus, Result, Room, SegmentStatus, SpaceMap, VolumeStat};
 
 /// Whether an operation needs more space. Admission depends on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -368,6 +368,12 @@ pub trait UpdateOrder {
 pub trait LogView {
     /// The status of the log.
     fn status(&self, core: &Core) -> LogStatus;
+
+    /// What the cleaner has done: cheap, unlike [`status`](Self::status), which lists every segment.
+    fn cleaner(&self) -> CleanerCounts;
+
+    /// The name of the policy of when to clean.
+    fn trigger(&self) -> &str;
 
     /// Calls `f` for each segment, in order: what [`status`](Self::status) lists, without the list.
     fn each_segment(&self, f: &mut dyn FnMut(SegmentStatus));

@@ -92,7 +92,9 @@ pub use layout::{
     Layout, LogView, NO_GROWTH, NO_SNAPSHOTS, Need, OpenedState, Picked, PlacementHints,
     SnapshotView, SyncScope, UpdateOrder, Views, Written, write_cost,
 };
-pub use log_status::{LogStatus, SegmentPhase, SegmentStatus};
+pub use log_status::{
+    CleanedCounts, CleanerCounts, IdleCounts, LogStatus, SegmentPhase, SegmentStatus, WaitCounts,
+};
 pub use nvram::Nvram;
 pub use observing::{Begun, OperationObserver};
 pub use op::*;

@@ -8,6 +8,7 @@ use twin_trace::replay::{ClientEnd, Deadlines};
 use twin_trace::{Histogram, Verb};
 
 use crate::bill::BillFigures;
+use crate::cleaner_figures::CleanerFigures;
 use crate::observe::Observed;
 
 use crate::remote::Machines;
@@ -160,6 +161,9 @@ pub struct LogFigures {
     pub log_writes: u64,
     /// Number of checkpoints.
     pub checkpoints: u64,
+    /// What the cleaner did, for what reason, and when the device was idle; `None` without a log.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cleaner: Option<CleanerFigures>,
 }
 
 impl LogFigures {
@@ -178,6 +182,7 @@ impl LogFigures {
             space_waits: written.space_waits,
             log_writes: written.batches,
             checkpoints: written.checkpoints,
+            cleaner: CleanerFigures::of(volume),
         }
     }
 
@@ -195,6 +200,7 @@ impl LogFigures {
             space_waits: self.space_waits - before.space_waits,
             log_writes: self.log_writes - before.log_writes,
             checkpoints: self.checkpoints - before.checkpoints,
+            cleaner: self.cleaner.map(|now| now.since(&before.cleaner.unwrap_or_default())),
         };
         since.write_cost =
             write_cost(since.log_bytes, since.cleaner_read_bytes, since.new_data_bytes);

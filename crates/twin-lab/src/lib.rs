@@ -28,6 +28,7 @@ mod below;
 mod bill;
 mod by_hand;
 pub mod caches;
+mod cleaner_figures;
 mod commands;
 mod compare;
 mod comparison;
@@ -71,6 +72,7 @@ mod workload;
 pub use below::Below;
 pub use bill::BillFigures;
 pub use by_hand::{drawn, plan};
+pub use cleaner_figures::CleanerFigures;
 pub use commands::{Commands, FLUSH, MOUNT_CACHE, MOUNT_FLUSH, is_of_machine};
 pub use compare::{Found, Progress, SeedRuns, compare, compare_seeds, side_by_side};
 pub use comparison::{

@@ -94,8 +94,10 @@ impl Lfs {
                     self.admission.admitted(),
                     self.usage.log_room(),
                 );
-                if !keep_waiting || core.rt.now() - since > LONGEST_WAIT_NS {
+                let waited = core.rt.now() - since;
+                if !keep_waiting || waited > LONGEST_WAIT_NS {
                     self.admission.note_refused(self.usage.live_bytes());
+                    self.count(|stats| stats.cleaner.waits.add(waited));
                     return Err(FsError::NoSpace);
                 }
                 let _waits = self.admission.begin_waiting();
@@ -116,10 +118,7 @@ impl Lfs {
 
     fn note_waited(&self, core: &Core, bytes: u64, waited: u64) {
         core.rt.log(Category::Admission, "waited", || [("bytes", bytes), ("waited_ns", waited)]);
-        self.count(|stats| {
-            stats.space_wait_ns += waited;
-            stats.longest_space_wait_ns = stats.longest_space_wait_ns.max(waited);
-        });
+        self.count(|stats| stats.cleaner.waits.add(waited));
     }
 
     fn inode_created(&self, core: &Core, inode: &Rc<Inode>) {

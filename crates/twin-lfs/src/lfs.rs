@@ -111,7 +111,9 @@ impl Lfs {
 
     /// What was counted since the volume was opened.
     pub fn stats(&self) -> LfsStats {
-        self.counters.get()
+        let mut stats = self.counters.get();
+        stats.cleaner.idle = self.cleaner.idle_counts();
+        stats
     }
 
     pub(crate) fn count(&self, f: impl FnOnce(&mut LfsStats)) {

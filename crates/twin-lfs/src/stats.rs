@@ -1,5 +1,7 @@
 //! What an open volume counts.
 
+use twin_fs::CleanerCounts;
+
 /// What was counted since the volume was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LfsStats {
@@ -25,12 +27,10 @@ pub struct LfsStats {
     pub cleaned_live_bytes: u64,
     /// Bytes that the cleaner read.
     pub cleaner_read_bytes: u64,
-    /// Operations that waited for the cleaner.
+    /// Operations that waited for the cleaner, or still wait.
     pub space_waits: u64,
-    /// How long they waited, all together.
-    pub space_wait_ns: u64,
-    /// How long the one that waited longest did.
-    pub longest_space_wait_ns: u64,
+    /// The cleaner's work by reason, idle times, and the waits that have ended.
+    pub cleaner: CleanerCounts,
 }
 
 impl LfsStats {
@@ -49,8 +49,7 @@ impl LfsStats {
             cleaned_live_bytes: self.cleaned_live_bytes - before.cleaned_live_bytes,
             cleaner_read_bytes: self.cleaner_read_bytes - before.cleaner_read_bytes,
             space_waits: self.space_waits - before.space_waits,
-            space_wait_ns: self.space_wait_ns - before.space_wait_ns,
-            longest_space_wait_ns: self.longest_space_wait_ns,
+            cleaner: self.cleaner.since(&before.cleaner),
         }
     }
 

@@ -4,8 +4,8 @@ use std::rc::Rc;
 
 use twin_clean::inputs::{SegmentInfo, SegmentState};
 use twin_fs::{
-    Cleaned, Cleaning, Core, LogStatus, LogView, Region, RegionState, Result, SegmentPhase,
-    SegmentStatus, SpaceMap,
+    Cleaned, CleanerCounts, Cleaning, Core, LogStatus, LogView, Region, RegionState, Result,
+    SegmentPhase, SegmentStatus, SpaceMap,
 };
 use twin_rt::BoxFuture;
 
@@ -25,8 +25,8 @@ impl LogView for Lfs {
             cleaned_segments: stats.cleaned_segments,
             checkpoints: stats.checkpoints,
             space_waits: stats.space_waits,
-            space_wait_ns: stats.space_wait_ns,
-            longest_space_wait_ns: stats.longest_space_wait_ns,
+            space_wait_ns: stats.cleaner.waits.total_ns,
+            longest_space_wait_ns: stats.cleaner.waits.longest_ns,
             used_bytes,
             limit_bytes,
             clean_segments: segments.clean_count(),
@@ -36,6 +36,14 @@ impl LogView for Lfs {
             live: segments.live_bytes() / frag,
             segments: segments.all_info().map(|info| segment(&info)).collect(),
         })
+    }
+
+    fn cleaner(&self) -> CleanerCounts {
+        self.stats().cleaner
+    }
+
+    fn trigger(&self) -> &str {
+        &self.settings.trigger
     }
 
     fn each_segment(&self, f: &mut dyn FnMut(SegmentStatus)) {

@@ -6,8 +6,8 @@ mod common;
 use common::World;
 use twin_clean::{placement, trigger, victim};
 use twin_disk::{BlockDevice, Bytes, DeviceInfo, Io, IoKind, MemDisk, Pending};
-use twin_fs::{Cpu, Data, Ino, Op, Request, Settings};
-use twin_lfs::{Lfs, LfsSettings, MkfsOptions};
+use twin_fs::{CleanerCounts, Cpu, Data, Ino, Op, Request, Settings};
+use twin_lfs::{Lfs, LfsSettings, LfsStats, MkfsOptions};
 use twin_rt::{ClockOnly, Rng, Rt, SECS};
 
 use std::cell::Cell;
@@ -225,8 +225,9 @@ impl BlockDevice for Counting {
     }
 }
 
-/// A volume with garbage in it, left alone; clean segments and device writes after some hours.
-fn left_alone(when: &str) -> Vec<(u32, u64)> {
+/// A volume with garbage in it, left alone; clean segments and device writes after some hours, and what
+/// its log has counted.
+fn left_alone(when: &str) -> (Vec<(u32, u64)>, LfsStats) {
     let rt = Rt::new(ClockOnly::default(), 1);
     let disk = Rc::new(MemDisk::new(16 << 20));
     let options = MkfsOptions { segment_size: Some(64 << 10), ..MkfsOptions::modern([1; 16]) };
@@ -248,13 +249,15 @@ fn left_alone(when: &str) -> Vec<(u32, u64)> {
         unreachable!()
     };
     let ino = entry.attr.ino;
-    let mut write = |block: u64, seed| {
+    let write = |block: u64, seed| {
         let data = Data::Bytes(Bytes::copy_of(&content(seed)));
-        op(Op::Write { ino, off: block * BLOCK as u64, data });
+        Op::Write { ino, off: block * BLOCK as u64, data }
     };
-    (0..2400).for_each(|block| write(block, block));
+    for block in 0..2400 {
+        op(write(block, block));
+    }
     for _ in 0..1200 {
-        write(rng.below(2400), rng.next_u64());
+        op(write(rng.below(2400), rng.next_u64()));
     }
     op(Op::Sync);
     let mut out = Vec::new();
@@ -264,13 +267,24 @@ fn left_alone(when: &str) -> Vec<(u32, u64)> {
         let clean = volume.layout.with_segments(|segments| segments.clean_count());
         out.push((clean, counting.writes.get()));
     }
-    out
+    // The idle time ends.
+    op(write(0, 1));
+    op(Op::Sync);
+    (out, volume.layout.stats())
+}
+
+/// The parts of what was cleaned are all of it.
+fn assert_reasons_add_up(stats: &LfsStats) {
+    let CleanerCounts { background, demand, by_hand, .. } = stats.cleaner;
+    let all = [background, demand, by_hand];
+    assert_eq!(all.iter().map(|one| one.segments).sum::<u64>(), stats.cleaned_segments);
+    assert_eq!(all.iter().map(|one| one.moved_bytes).sum::<u64>(), stats.moved_bytes);
 }
 
 #[test]
 fn an_idle_volume_is_cleaned_once_and_then_left_alone() {
     for entry in &trigger::REGISTRY {
-        let seen = left_alone(entry.name);
+        let (seen, stats) = left_alone(entry.name);
         let [(before, _), _, (clean, writes), (later, writes_later)] = seen[..] else {
             unreachable!()
         };
@@ -278,7 +292,31 @@ fn an_idle_volume_is_cleaned_once_and_then_left_alone() {
         if matches!(entry.name, "idle" | "adaptive") {
             assert!(clean > before + 10, "{}: {seen:?}", entry.name);
         }
+        assert_reasons_add_up(&stats);
+        let CleanerCounts { background, by_hand, idle, .. } = stats.cleaner;
+        let chooses = entry.name != trigger::OF_FILE_SYSTEMS;
+        assert_eq!(background.segments > 10, chooses, "{}: {stats:?}", entry.name);
+        assert_eq!(by_hand.segments, 0, "{}: {stats:?}", entry.name);
+        // Three hours and a minute, however much was cleaned in them.
+        assert_eq!((idle.of_two_s, idle.of_four_s), (1, 1), "{}: {idle:?}", entry.name);
+        let most = (10_860 * SECS, 10_863 * SECS);
+        assert!((most.0..most.1).contains(&idle.longest_ns), "{}: {idle:?}", entry.name);
+        assert!(idle.longest_ns <= idle.total_ns, "{}: {idle:?}", entry.name);
     }
+}
+
+#[test]
+fn cleaning_on_demand_and_the_waits_for_it_are_counted() {
+    let mut story = Story::begin(12 << 20, 0.9, policies("greedy", "none", "on-demand"));
+    story.overwrite(6000);
+    story.w.op(Op::Sync);
+    let stats = story.w.volume.layout.stats();
+    assert_reasons_add_up(&stats);
+    let CleanerCounts { background, demand, by_hand, waits, .. } = stats.cleaner;
+    assert!(demand.segments > 20 && demand.moved_bytes > 0, "{stats:?}");
+    assert_eq!((background.segments, by_hand.segments), (0, 0), "{stats:?}");
+    assert!(waits.count > 0 && waits.count == stats.space_waits, "{stats:?}");
+    assert!(waits.longest_ns <= waits.total_ns, "{stats:?}");
 }
 
 #[test]
@@ -293,6 +331,9 @@ fn cleaning_on_request_goes_on_where_it_stopped() {
     };
     let first = clean(&mut story, 3);
     assert_eq!(first.segments, 3);
+    let counted = story.w.volume.layout.stats();
+    assert_eq!(counted.cleaner.by_hand.segments, 3);
+    assert_reasons_add_up(&counted);
     let second = clean(&mut story, u64::MAX);
     assert!(second.segments > 3 && second.clean_after > first.clean_after, "{second:?}");
     let third = clean(&mut story, u64::MAX);

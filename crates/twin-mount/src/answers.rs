@@ -19,6 +19,7 @@ use twin_fs::snapshots::Keep;
 use twin_fs::{FileSystem, FsError, Growth, LayoutKind, NO_SNAPSHOTS, Volume, write_cost};
 use twin_host::Host;
 use twin_host::channel::{Channel, Session};
+use twin_lab::CleanerFigures;
 use twin_lab::follow::{Followed, Status};
 use twin_lab::observe::{self, Observing};
 use twin_rt::{BoxFuture, MILLIS, SECS, Time};
@@ -194,11 +195,20 @@ impl Answers {
             "moved_bytes": written.moved_bytes,
             "cleaner_read_bytes": written.cleaner_read_bytes,
             "write_cost": cost,
+            "cleaner": cleaner(&volume),
             "scrub": self.scrubbing.figures(),
             "bucket": self.store.as_ref().map(|store| bucket(store())),
             "follow": self.followed.as_ref().map(|followed| follow(followed, host.rt().now())),
         })
     }
+}
+
+/// What the cleaner of a log has done, and by which policy it chooses its moments; null without a log.
+fn cleaner(volume: &Volume) -> Value {
+    let Some(figures) = CleanerFigures::of(volume) else { return Value::Null };
+    let mut figures = figures.as_json();
+    figures["when"] = volume.layout().views().log.map_or(Value::Null, |log| log.trigger().into());
+    figures
 }
 
 /// What a mount that follows shows, and how old it is.

@@ -9,6 +9,7 @@
 //! Times are nanoseconds of any clock, always the same one.
 
 mod adaptive;
+mod enough;
 mod idle;
 mod on_demand;
 mod threshold;
@@ -112,6 +113,14 @@ pub static REGISTRY: Registry<TriggerSpec> = Registry::with_default(
             TriggerSpec {
                 source: "Rosenblum and Ousterhout, SOSP 1991, section 3.4",
                 make: &|| Box::new(threshold::Threshold::default()),
+            },
+        ),
+        RegistryEntry::new(
+            "enough",
+            "after two idle seconds, until as much is clean as the largest busy time lately used",
+            TriggerSpec {
+                source: "ours: the rule of idle, with an end",
+                make: &|| Box::new(enough::Enough::default()),
             },
         ),
         RegistryEntry::new(

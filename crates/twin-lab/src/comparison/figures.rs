@@ -218,6 +218,16 @@ fn clients(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
     row("clients waited", &|f| with_spread(f, "waiting"));
 }
 
+/// The rows of what was cleaned, and why.
+fn cleaned(all: &[&Figures], row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
+    row("segments cleaned", &|f| f.log.cleaned_segments.to_string());
+    let in_background = |f: &Figures| f.log.cleaner.map_or(0, |all| all.0.background.segments);
+    if all.iter().any(|f| in_background(f) > 0) {
+        row("  in the background", &|f| in_background(f).to_string());
+    }
+    row("  waits for them", &|f| f.log.space_waits.to_string());
+}
+
 /// All figures: a row for each, a column for each run. Runs with failed operations come after those that
 /// can be compared.
 pub(super) fn table(all: &[&Figures]) -> Table {
@@ -266,8 +276,7 @@ pub(super) fn table(all: &[&Figures]) -> Table {
     });
     row("write cost", &write_cost);
     row("layout wrote", &|f| mib(f.log.log_bytes));
-    row("segments cleaned", &|f| f.log.cleaned_segments.to_string());
-    row("  waits for them", &|f| f.log.space_waits.to_string());
+    cleaned(all, &mut row);
     row("cache hits", &|f| format!("{:.1}%", f.cache_hit_share * 100.0));
     disk(&mut row);
     if all.iter().any(|f| f.bus_use.is_some()) {

@@ -17,7 +17,7 @@ use std::rc::Rc;
 
 use twin_disk::Origin;
 use twin_fs::geometry::Parent;
-use twin_fs::{Core, Inode, Result};
+use twin_fs::{CleanedCounts, CleanerCounts, Core, Inode, Result};
 
 use crate::build::dirty_indirect;
 use crate::format::HolderVersion;
@@ -41,6 +41,28 @@ pub(crate) enum Pace {
     /// With requests of this many bytes, one at a time. With `yields` the cleaner stops when an
     /// operation asks for clean segments.
     Steps { bytes: u64, yields: bool },
+}
+
+/// Why segments are cleaned, for the counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Reason {
+    /// The policy of when to clean chose the moment; no operation waits.
+    Background,
+    /// Operations wait for room, or will soon.
+    Demand,
+    /// Somebody asked for it.
+    ByHand,
+}
+
+impl Reason {
+    /// Where it is counted.
+    fn counts(self, of: &mut CleanerCounts) -> &mut CleanedCounts {
+        match self {
+            Reason::Background => &mut of.background,
+            Reason::Demand => &mut of.demand,
+            Reason::ByHand => &mut of.by_hand,
+        }
+    }
 }
 
 /// Which segments may be chosen.
@@ -93,7 +115,7 @@ impl Lfs {
                 if pace == Pace::Whole && !(enough && self.is_urgent(core)) {
                     ahead = self.read_ahead(core, &tried);
                 }
-                self.clean_segments(core, &victims, first, pace).await?;
+                self.clean_segments(core, &victims, first, pace, Reason::Demand).await?;
                 self.grant_allowance(core, garbage);
                 tried.extend(victims);
                 if enough && self.is_urgent(core) {
@@ -225,6 +247,7 @@ impl Lfs {
         victims: &[u32],
         mut first: Option<Victim>,
         pace: Pace,
+        reason: Reason,
     ) -> Result<bool> {
         let mut all = LiveItems::default();
         for &segment in victims {
@@ -237,6 +260,7 @@ impl Lfs {
             });
             self.count(|stats| {
                 stats.cleaned_segments += 1;
+                reason.counts(&mut stats.cleaner).segments += 1;
                 stats.cleaned_live_bytes += u64::from(live);
             });
         }
@@ -260,7 +284,7 @@ impl Lfs {
                 bytes += u64::from(found.len(&self.sb));
                 step.push(found);
             }
-            self.move_items(core, step).await?;
+            self.move_items(core, step, reason).await?;
             if let Pace::Steps { yields, .. } = pace {
                 self.wait_written(core, self.progress.last()).await?;
                 // The blocks found may be gone: a victim that has become empty may be filled again.
@@ -273,7 +297,12 @@ impl Lfs {
     }
 
     /// Writes those of the found blocks that are still live to new places.
-    async fn move_items(&self, core: &Rc<Core>, found: Vec<LiveItem>) -> Result<()> {
+    async fn move_items(
+        &self,
+        core: &Rc<Core>,
+        found: Vec<LiveItem>,
+        reason: Reason,
+    ) -> Result<()> {
         let mut items = self.keep_live(core, found);
         let moved = self.decide_forwarding(core, &mut items);
         let log_write = self.build(core, items, LOG_WRITE_CLEANER, Origin::Cleaner)?;
@@ -296,7 +325,10 @@ impl Lfs {
         let deferred = core.cache.dirty_bytes() - dirty;
         self.checkpoints.set_deferred_bytes(self.checkpoints.deferred_bytes() + deferred);
         if let Some(log_write) = &log_write {
-            self.count(|stats| stats.moved_bytes += log_write.bytes);
+            self.count(|stats| {
+                stats.moved_bytes += log_write.bytes;
+                reason.counts(&mut stats.cleaner).moved_bytes += log_write.bytes;
+            });
         }
         self.copy(core, &log_write).await;
         self.send(core, log_write, None);

@@ -8,6 +8,7 @@ use std::rc::Rc;
 
 use twin_clean::trigger::{TriggerDecision, TriggerInput, TriggerPolicy};
 use twin_disk::{BlockDevice, DeviceInfo, Io, IoErrorKind, Origin, Pending, ServiceBounds};
+use twin_fs::IdleCounts;
 use twin_rt::{BoxFuture, Event, MILLIS, Nanos, Rt, Time};
 
 use super::quick::DeviceSpeed;
@@ -125,6 +126,29 @@ impl CleanerState {
     /// Notes that cleaning in the background begins or ends.
     pub(super) fn set_in_background(&self, cleans: bool) {
         self.in_background.set(cleans);
+        if let Some(watch) = self.watch.borrow().as_ref() {
+            watch.cleaner_works.set(cleans);
+        }
+    }
+
+    /// Runs the cleaner's task. Requests that it makes are its own whatever they are for: what it reads of maps
+    /// and inodes, by functions that operations use too, is no use of the device by users.
+    pub(super) async fn as_cleaner(&self, task: impl Future<Output = ()>) {
+        let watch = self.watch.borrow().clone();
+        let mut task = std::pin::pin!(task);
+        std::future::poll_fn(|cx| {
+            let note = |runs| watch.iter().for_each(|watch| watch.cleaner_runs.set(runs));
+            note(true);
+            let polled = task.as_mut().poll(cx);
+            note(false);
+            polled
+        })
+        .await;
+    }
+
+    /// The idle times that have ended.
+    pub(crate) fn idle_counts(&self) -> IdleCounts {
+        self.watch.borrow().as_ref().map(|watch| watch.idle.get()).unwrap_or_default()
     }
 
     /// User writes and live bytes at the time when nothing more was worth cleaning.
@@ -193,12 +217,19 @@ pub(crate) struct Watch {
     last: Cell<Time>,
     /// Idle times that have ended and of which the policy does not know yet.
     ended: RefCell<Vec<Nanos>>,
+    /// The idle times that have ended, counted.
+    idle: Cell<IdleCounts>,
+    /// True while the cleaner works in the background: a request under way is then its own.
+    cleaner_works: Cell<bool>,
+    /// True while the cleaner's task runs, from one wait to the next: a request that comes is its own.
+    cleaner_runs: Cell<bool>,
 }
 
 impl Watch {
     pub(crate) fn new(rt: Rt, device: Rc<dyn BlockDevice>) -> Watch {
         let last = Cell::new(rt.now());
-        Watch { device, rt, last, ended: RefCell::default() }
+        let (ended, idle, cleaner_works, cleaner_runs) = Default::default();
+        Watch { device, rt, last, ended, idle, cleaner_works, cleaner_runs }
     }
 
     /// The time since which users have not used the device; `None` while it works.
@@ -213,10 +244,15 @@ impl BlockDevice for Watch {
     }
 
     fn submit(&self, io: Io) -> Pending {
-        if !matches!(io.origin, Origin::Cleaner | Origin::Checkpoint) {
+        let of_cleaner = matches!(io.origin, Origin::Cleaner | Origin::Checkpoint);
+        if !of_cleaner && !self.cleaner_runs.get() {
             let now = self.rt.now();
             let idle = now - self.last.replace(now);
-            if idle >= LEAST_IDLE_NS && self.device.in_flight() == 0 {
+            let unused = self.device.in_flight() == 0 || self.cleaner_works.get();
+            if idle >= LEAST_IDLE_NS && unused {
+                let mut counts = self.idle.get();
+                counts.add(idle);
+                self.idle.set(counts);
                 let mut ended = self.ended.borrow_mut();
                 // The policy is not asked while nothing is worth cleaning; the latest idle times
                 // suffice.
@@ -247,5 +283,66 @@ impl BlockDevice for Watch {
 
     fn grow(&self, to: Option<u64>) -> BoxFuture<'_, Result<u64, IoErrorKind>> {
         self.device.grow(to)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use twin_disk::{Class, MemDisk};
+    use twin_rt::{ClockOnly, SECS};
+
+    /// A device on which requests of the cleaner never end.
+    struct Slow(MemDisk, Cell<usize>);
+
+    impl BlockDevice for Slow {
+        fn info(&self) -> DeviceInfo {
+            self.0.info()
+        }
+
+        fn submit(&self, io: Io) -> Pending {
+            if io.origin == Origin::Cleaner {
+                self.1.set(self.1.get() + 1);
+            }
+            self.0.submit(io)
+        }
+
+        fn in_flight(&self) -> usize {
+            self.1.get()
+        }
+    }
+
+    /// What is counted of an idle time of three seconds, in the middle of which the cleaner makes a request that is
+    /// under way when a user comes.
+    fn counted(in_background: bool) -> (IdleCounts, usize) {
+        let rt = Rt::new(ClockOnly::default(), 1);
+        let device = Rc::new(Slow(MemDisk::new(1 << 20), Cell::new(0)));
+        let watch = Rc::new(Watch::new(rt.clone(), Rc::clone(&device) as _));
+        let trigger = twin_clean::trigger::REGISTRY.get("idle").unwrap().make();
+        let state = CleanerState::new(trigger);
+        state.watch(Rc::clone(&watch));
+        let read = |origin| drop(watch.submit(Io::read(0, 4096, Class::Data, origin)));
+        let pass = |seconds: u64| {
+            let its = rt.clone();
+            rt.block_on(async move { its.sleep(seconds * SECS).await }).unwrap();
+        };
+        read(Origin::User);
+        pass(2);
+        state.set_in_background(in_background);
+        read(Origin::Cleaner);
+        pass(1);
+        read(Origin::User);
+        (state.idle_counts(), watch.ended.borrow().len())
+    }
+
+    #[test]
+    fn an_idle_time_that_ends_while_the_cleaner_works_counts_and_the_policy_learns_of_it() {
+        let (idle, told) = counted(true);
+        assert_eq!((idle.count, idle.total_ns, idle.of_two_s, told), (1, 3 * SECS, 1, 1));
+    }
+
+    #[test]
+    fn a_request_that_may_be_a_users_is_no_idle_time() {
+        assert_eq!(counted(false), (IdleCounts::default(), 0));
     }
 }

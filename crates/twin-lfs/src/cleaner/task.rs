@@ -14,7 +14,7 @@ use twin_clean::trigger::{TriggerDecision, TriggerInput};
 use twin_fs::{Cleaned, Core, Result, VolumeOf};
 use twin_rt::{Event, Rt, Time};
 
-use super::{Choice, Pace};
+use super::{Choice, Pace, Reason};
 use crate::lfs::Lfs;
 use crate::sizing;
 
@@ -25,6 +25,10 @@ const VICTIMS_A_CHECKPOINT: usize = 8;
 
 /// The cleaner's task: runs until the volume is closed.
 pub(crate) async fn run(volume: VolumeOf<Lfs>) {
+    volume.layout.cleaner.as_cleaner(work(&volume)).await;
+}
+
+async fn work(volume: &VolumeOf<Lfs>) {
     let (core, lfs) = (Rc::clone(volume.core()), &volume.layout);
     let state = &lfs.cleaner;
     loop {
@@ -111,7 +115,8 @@ impl Lfs {
             more = !victims.is_empty();
             if more {
                 let began = core.rt.now();
-                let done = self.clean_segments(core, &victims, None, pace).await?;
+                let done =
+                    self.clean_segments(core, &victims, None, pace, Reason::Background).await?;
                 tried.extend(victims.iter().copied());
                 since_checkpoint += victims.len();
                 if done {
@@ -150,11 +155,11 @@ impl Lfs {
     /// If the device fails, or what it holds is damaged.
     pub async fn clean(&self, core: &Rc<Core>, budget: u64, share: f64) -> Result<Cleaned> {
         let clean = || self.usage.clean_count();
-        let (before, clean_before) = (self.stats(), clean());
+        let (before, clean_before) = (self.stats().cleaner.by_hand, clean());
         let mut tried = BTreeSet::new();
         let mut gained = clean_before;
-        let done = |lfs: &Lfs| lfs.stats().since(&before).cleaned_segments;
-        while done(self) < budget {
+        let done = || self.stats().cleaner.by_hand.since(&before);
+        while done().segments < budget {
             let victims = self.choose_victims(core, &tried, Choice::Worth(share));
             if victims.is_empty() {
                 // A checkpoint makes room, and writes the dirty blocks that could not be moved.
@@ -166,14 +171,14 @@ impl Lfs {
                 gained = clean();
                 continue;
             }
-            self.clean_segments(core, &victims, None, Pace::Whole).await?;
+            self.clean_segments(core, &victims, None, Pace::Whole, Reason::ByHand).await?;
             tried.extend(victims);
         }
         self.checkpoint(core, false).await?;
         self.release_victims(tried);
-        let did = self.stats().since(&before);
+        let did = done();
         Ok(Cleaned {
-            segments: did.cleaned_segments,
+            segments: did.segments,
             moved_bytes: did.moved_bytes,
             clean_before,
             clean_after: clean(),

@@ -43,6 +43,7 @@ mod server;
 mod snapshot;
 mod start;
 mod stat;
+mod stat_cleaner;
 mod stat_observe;
 mod stat_prometheus;
 mod stat_watch;

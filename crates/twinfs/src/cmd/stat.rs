@@ -185,7 +185,8 @@ fn of_mount(args: &Stat, mut printer: Printer) -> Outcome {
             size("written_bytes"),
             size("new_data_bytes"),
             size("dirty_bytes")
-        ) + &scrub_in_words(&figures["scrub"])
+        ) + &super::stat_cleaner::in_words(&figures["cleaner"])
+            + &scrub_in_words(&figures["scrub"])
             + &bucket_in_words(&figures["bucket"])
             + &follow_in_words(&figures["follow"])
     });

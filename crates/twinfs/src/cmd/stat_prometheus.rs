@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A metric: its name after `twinfs_`, its kind, its help, and where it is in the row of `stat --format json`.
 type Metric = (&'static str, &'static str, &'static str, &'static str);
 
-const METRICS: [Metric; 25] = [
+const METRICS: [Metric; 38] = [
     ("capacity_bytes", "gauge", "Size of the volume.", "/capacity_bytes"),
     ("used_bytes", "gauge", "Bytes in use.", "/used_bytes"),
     ("used_inodes", "gauge", "Inodes in use.", "/used_inodes"),
@@ -53,6 +53,79 @@ const METRICS: [Metric; 25] = [
         "gauge",
         "Bytes to and from the device for each byte of new data since the mount.",
         "/figures/write_cost",
+    ),
+    (
+        "cleaner_background_segments_total",
+        "counter",
+        "Segments cleaned at moments that the policy of when to clean chose.",
+        "/figures/cleaner/background/segments",
+    ),
+    (
+        "cleaner_background_moved_bytes_total",
+        "counter",
+        "Bytes moved by that.",
+        "/figures/cleaner/background/moved_bytes",
+    ),
+    (
+        "cleaner_demand_segments_total",
+        "counter",
+        "Segments cleaned because operations waited for room, or were about to.",
+        "/figures/cleaner/demand/segments",
+    ),
+    (
+        "cleaner_demand_moved_bytes_total",
+        "counter",
+        "Bytes moved by that.",
+        "/figures/cleaner/demand/moved_bytes",
+    ),
+    (
+        "cleaner_by_hand_segments_total",
+        "counter",
+        "Segments cleaned because somebody asked for it.",
+        "/figures/cleaner/by_hand/segments",
+    ),
+    (
+        "idle_times_total",
+        "counter",
+        "Times in which the device was idle.",
+        "/figures/cleaner/idle_times/count",
+    ),
+    ("idle_nanoseconds_total", "counter", "Their sum.", "/figures/cleaner/idle_times/total_ns"),
+    (
+        "longest_idle_nanoseconds",
+        "gauge",
+        "The longest of them since the mount.",
+        "/figures/cleaner/idle_times/longest_ns",
+    ),
+    (
+        "idle_times_of_two_seconds_total",
+        "counter",
+        "Idle times that lasted two seconds.",
+        "/figures/cleaner/idle_times/of_two_s",
+    ),
+    (
+        "idle_times_of_four_seconds_total",
+        "counter",
+        "Idle times that lasted four.",
+        "/figures/cleaner/idle_times/of_four_s",
+    ),
+    (
+        "waits_for_room_total",
+        "counter",
+        "Waits of operations for the cleaner.",
+        "/figures/cleaner/waits/count",
+    ),
+    (
+        "waits_for_room_nanoseconds_total",
+        "counter",
+        "Their sum.",
+        "/figures/cleaner/waits/total_ns",
+    ),
+    (
+        "longest_wait_for_room_nanoseconds",
+        "gauge",
+        "The longest of them since the mount.",
+        "/figures/cleaner/waits/longest_ns",
     ),
     ("bucket_puts_total", "counter", "Objects written to the bucket.", "/figures/bucket/puts"),
     ("bucket_gets_total", "counter", "Objects or ranges read.", "/figures/bucket/gets"),

@@ -24,6 +24,7 @@ mod gitkill;
 mod grow;
 mod holes;
 mod hostile;
+mod idle;
 mod instructions;
 mod kernel;
 mod kill9;
@@ -95,6 +96,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     build::SCENARIO,
     loopdev::SCENARIO,
     cleaning::SCENARIO,
+    idle::SCENARIO,
     memory::SCENARIO,
     nfs::SCENARIO,
     nfs_crowd::SCENARIO,
