@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn a_run_is_divided_into_intervals_and_a_rest() {
-        let observing = Observing::of([REGISTRY.default_entry().name], Some(10 * SECS)).unwrap();
+        let observing = Observing::of(["latencies"], Some(10 * SECS)).unwrap();
         let mut panel = Panel::new(&observing);
         let none = Parts { disks: vec![], buses: vec![], volumes: vec![], pools: vec![] };
         panel.ended(Verb::Write, 1);
