@@ -6,9 +6,7 @@ use std::rc::Rc;
 use super::{Body, Call, Content, Directory, Inode, ModelFs, Slot, check_name, is_dot};
 use twin_fs::acl::{self, AccessAcl, Acl, Inherited};
 use twin_fs::perm::{self, RenameSides, Victim};
-use twin_fs::{
-    Attr, DirEntry, FsError, Ino, LookupEntry, Name, RenameMode, Reply, Result, Timestamp, mode,
-};
+use twin_fs::{Attr, DirEntry, FsError, Ino, Name, RenameMode, Reply, Result, Timestamp, mode};
 
 /// Bytes of an entry in the reply to a listing, beside the name rounded up to 8.
 const ENTRY_COST: usize = 24;

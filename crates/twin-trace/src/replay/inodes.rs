@@ -28,8 +28,8 @@ pub(super) enum Translation {
 
 /// In the table: a number of the volume that does not fit there.
 const LARGE: u32 = u32::MAX;
-/// In the table: the first and the last value that stand for an operation. There are never so many at a
-/// time.
+/// In the table: the first and the last value that stand for an operation. No replay has that many
+/// operations at a time.
 const PENDING: u32 = 0xf000_0000;
 const LAST_PENDING: u32 = LARGE - 1;
 
