@@ -63,7 +63,7 @@ const METRICS: [Metric; 38] = [
     (
         "cleaner_background_moved_bytes_total",
         "counter",
-        "Bytes moved by that.",
+        "Bytes written to move live data at those moments.",
         "/figures/cleaner/background/moved_bytes",
     ),
     (
@@ -75,7 +75,7 @@ const METRICS: [Metric; 38] = [
     (
         "cleaner_demand_moved_bytes_total",
         "counter",
-        "Bytes moved by that.",
+        "Bytes written to move live data on demand.",
         "/figures/cleaner/demand/moved_bytes",
     ),
     (
@@ -90,11 +90,16 @@ const METRICS: [Metric; 38] = [
         "Times in which the device was idle.",
         "/figures/cleaner/idle_times/count",
     ),
-    ("idle_nanoseconds_total", "counter", "Their sum.", "/figures/cleaner/idle_times/total_ns"),
+    (
+        "idle_nanoseconds_total",
+        "counter",
+        "Sum of the idle times of the device.",
+        "/figures/cleaner/idle_times/total_ns",
+    ),
     (
         "longest_idle_nanoseconds",
         "gauge",
-        "The longest of them since the mount.",
+        "The longest idle time since the mount.",
         "/figures/cleaner/idle_times/longest_ns",
     ),
     (
@@ -106,7 +111,7 @@ const METRICS: [Metric; 38] = [
     (
         "idle_times_of_four_seconds_total",
         "counter",
-        "Idle times that lasted four.",
+        "Idle times that lasted four seconds.",
         "/figures/cleaner/idle_times/of_four_s",
     ),
     (
@@ -118,13 +123,13 @@ const METRICS: [Metric; 38] = [
     (
         "waits_for_room_nanoseconds_total",
         "counter",
-        "Their sum.",
+        "Sum of the waits of operations for the cleaner.",
         "/figures/cleaner/waits/total_ns",
     ),
     (
         "longest_wait_for_room_nanoseconds",
         "gauge",
-        "The longest of them since the mount.",
+        "The longest wait for the cleaner since the mount.",
         "/figures/cleaner/waits/longest_ns",
     ),
     ("bucket_puts_total", "counter", "Objects written to the bucket.", "/figures/bucket/puts"),
