@@ -32,7 +32,7 @@ impl<T: Copy + Default> IdMap<T> {
     /// The value of a number.
     #[inline]
     pub(super) fn get(&self, id: u64) -> T {
-        match self.dense.get(id as usize / CHUNK) {
+        match self.dense.get(chunk_of(id)) {
             Some(Some(chunk)) => chunk[id as usize % CHUNK],
             Some(None) => T::default(),
             None if self.sparse.is_empty() => T::default(),
@@ -43,7 +43,7 @@ impl<T: Copy + Default> IdMap<T> {
     /// The value of a number, mutable.
     #[inline]
     pub(super) fn at(&mut self, id: u64) -> &mut T {
-        let index = id as usize / CHUNK;
+        let index = chunk_of(id);
         if !matches!(self.dense.get(index), Some(Some(_))) {
             return self.new_slot(id);
         }
@@ -64,8 +64,8 @@ impl<T: Copy + Default> IdMap<T> {
     /// A number that has no place in a chunk yet gets one, or a place beside them.
     #[cold]
     fn new_slot(&mut self, id: u64) -> &mut T {
-        let index = id / CHUNK as u64;
-        if index >= self.dense.len() as u64 {
+        let index = chunk_of(id);
+        if index >= self.dense.len() {
             if id >= LOW + self.used * 8 {
                 let used = &mut self.used;
                 return self.sparse.entry(id).or_insert_with(|| {
@@ -73,10 +73,10 @@ impl<T: Copy + Default> IdMap<T> {
                     T::default()
                 });
             }
-            self.widen((index as usize + 1).max(self.dense.len() * 3 / 2));
+            self.widen((index + 1).max(self.dense.len() * 3 / 2));
         }
         let used = &mut self.used;
-        let chunk = self.dense[index as usize].get_or_insert_with(|| {
+        let chunk = self.dense[index].get_or_insert_with(|| {
             *used += CHUNK as u64 / 8;
             empty()
         });
@@ -88,11 +88,16 @@ impl<T: Copy + Default> IdMap<T> {
         self.dense.resize_with(chunks, || None);
         let dense = &mut self.dense;
         self.sparse.retain(|&id, value| {
-            let Some(chunk) = dense.get_mut((id / CHUNK as u64) as usize) else { return true };
+            let Some(chunk) = dense.get_mut(chunk_of(id)) else { return true };
             chunk.get_or_insert_with(empty)[id as usize % CHUNK] = *value;
             false
         });
     }
+}
+
+/// The chunk of a number; beyond all chunks if an index cannot hold it.
+fn chunk_of(id: u64) -> usize {
+    usize::try_from(id / CHUNK as u64).unwrap_or(usize::MAX)
 }
 
 fn empty<T: Copy + Default>() -> Box<[T; CHUNK]> {
