@@ -29,6 +29,7 @@ const RUNS: &[(&[&str], &str)] = &[
     (
         &[
             "volume",
+            "--workload",
             "zipf",
             "--blocks",
             "4096",
@@ -68,7 +69,7 @@ const RUNS: &[(&[&str], &str)] = &[
             "lfs:size=64M,flush=segment,replacement=lru",
             "lfs:size=64M",
         ],
-        "alike",
+        "are identical",
     ),
 ];
 
