@@ -93,7 +93,7 @@ pub use layout::{
     SnapshotView, SyncScope, UpdateOrder, Views, Written, write_cost,
 };
 pub use log_status::{
-    CleanedCounts, CleanerCounts, IdleCounts, LogStatus, SegmentPhase, SegmentStatus, WaitCounts,
+    CleanedCounts, CleanerCounts, IdleCounts, LogStatus, SegmentPhase, SegmentStatus, TimeCounts,
 };
 pub use nvram::Nvram;
 pub use observing::{Begun, OperationObserver};

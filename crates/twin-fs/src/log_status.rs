@@ -17,7 +17,7 @@ pub struct CleanerCounts {
     /// The idle times of the device that have ended.
     pub idle: IdleCounts,
     /// The waits of operations for room that have ended.
-    pub waits: WaitCounts,
+    pub waits: TimeCounts,
 }
 
 /// What was cleaned for one reason.
@@ -39,16 +39,40 @@ impl CleanedCounts {
     }
 }
 
-/// Times in which users, and what is written back for them, made no request to the device: five numbers,
-/// however many there were.
+/// Times of one kind: three numbers, however many there were.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct IdleCounts {
-    /// Number of idle times.
+pub struct TimeCounts {
+    /// Number of them.
     pub count: u64,
     /// Their sum.
     pub total_ns: u64,
     /// The longest of them.
     pub longest_ns: u64,
+}
+
+impl TimeCounts {
+    /// Counts a time.
+    pub fn add(&mut self, time_ns: Nanos) {
+        self.count += 1;
+        self.total_ns += time_ns;
+        self.longest_ns = self.longest_ns.max(time_ns);
+    }
+
+    /// The times since `before`; the longest is that of all.
+    pub fn since(&self, before: &TimeCounts) -> TimeCounts {
+        TimeCounts {
+            count: self.count - before.count,
+            total_ns: self.total_ns - before.total_ns,
+            longest_ns: self.longest_ns,
+        }
+    }
+}
+
+/// Times in which users, and what is written back for them, made no request to the device.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IdleCounts {
+    /// All of them.
+    pub all: TimeCounts,
     /// Number of those that lasted two seconds.
     pub of_two_s: u64,
     /// Number of those that lasted four. Blackwell, Harris and Seltzer (1995) clean after two seconds because
@@ -59,9 +83,7 @@ pub struct IdleCounts {
 impl IdleCounts {
     /// Counts an idle time.
     pub fn add(&mut self, idle_ns: Nanos) {
-        self.count += 1;
-        self.total_ns += idle_ns;
-        self.longest_ns = self.longest_ns.max(idle_ns);
+        self.all.add(idle_ns);
         self.of_two_s += u64::from(idle_ns >= 2 * SECS);
         self.of_four_s += u64::from(idle_ns >= 4 * SECS);
     }
@@ -69,40 +91,9 @@ impl IdleCounts {
     /// The idle times since `before`; the longest is that of all.
     pub fn since(&self, before: &IdleCounts) -> IdleCounts {
         IdleCounts {
-            count: self.count - before.count,
-            total_ns: self.total_ns - before.total_ns,
-            longest_ns: self.longest_ns,
+            all: self.all.since(&before.all),
             of_two_s: self.of_two_s - before.of_two_s,
             of_four_s: self.of_four_s - before.of_four_s,
-        }
-    }
-}
-
-/// Waits of one kind.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WaitCounts {
-    /// Number of waits.
-    pub count: u64,
-    /// Their sum.
-    pub total_ns: u64,
-    /// The longest of them.
-    pub longest_ns: u64,
-}
-
-impl WaitCounts {
-    /// Counts a wait.
-    pub fn add(&mut self, waited_ns: Nanos) {
-        self.count += 1;
-        self.total_ns += waited_ns;
-        self.longest_ns = self.longest_ns.max(waited_ns);
-    }
-
-    /// The waits since `before`; the longest is that of all.
-    pub fn since(&self, before: &WaitCounts) -> WaitCounts {
-        WaitCounts {
-            count: self.count - before.count,
-            total_ns: self.total_ns - before.total_ns,
-            longest_ns: self.longest_ns,
         }
     }
 }
@@ -201,24 +192,27 @@ mod tests {
         for idle_ns in [SECS / 1000, 2 * SECS - 1, 2 * SECS, 4 * SECS, 7 * SECS] {
             idle.add(idle_ns);
         }
-        assert_eq!((idle.count, idle.of_two_s, idle.of_four_s), (5, 3, 2));
-        assert_eq!((idle.total_ns, idle.longest_ns), (15 * SECS + SECS / 1000 - 1, 7 * SECS));
+        assert_eq!((idle.all.count, idle.of_two_s, idle.of_four_s), (5, 3, 2));
+        assert_eq!(
+            (idle.all.total_ns, idle.all.longest_ns),
+            (15 * SECS + SECS / 1000 - 1, 7 * SECS)
+        );
         let before = idle;
         idle.add(3 * SECS);
         let since = idle.since(&before);
         assert_eq!(
-            (since.count, since.total_ns, since.of_two_s, since.of_four_s),
+            (since.all.count, since.all.total_ns, since.of_two_s, since.of_four_s),
             (1, 3 * SECS, 1, 0)
         );
     }
 
     #[test]
-    fn waits_have_a_number_a_sum_and_a_longest() {
-        let mut waits = WaitCounts::default();
+    fn times_have_a_number_a_sum_and_a_longest() {
+        let mut waits = TimeCounts::default();
         for waited_ns in [5, 30, 10] {
             waits.add(waited_ns);
         }
-        assert_eq!(waits, WaitCounts { count: 3, total_ns: 45, longest_ns: 30 });
-        assert_eq!(waits.since(&WaitCounts { count: 1, total_ns: 5, longest_ns: 5 }).total_ns, 40);
+        assert_eq!(waits, TimeCounts { count: 3, total_ns: 45, longest_ns: 30 });
+        assert_eq!(waits.since(&TimeCounts { count: 1, total_ns: 5, longest_ns: 5 }).total_ns, 40);
     }
 }

@@ -4,7 +4,7 @@
 
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
-use twin_fs::{CleanedCounts, CleanerCounts, Volume};
+use twin_fs::{CleanedCounts, CleanerCounts, TimeCounts, Volume};
 
 /// What the cleaner has done and why, the idle times of the device, and the waits for room.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -25,22 +25,16 @@ impl CleanerFigures {
     pub fn as_json(&self) -> Value {
         let CleanerCounts { background, demand, by_hand, idle, waits } = self.0;
         let cleaned = |CleanedCounts { segments, moved_bytes }| json!({ "segments": segments, "moved_bytes": moved_bytes });
+        let times = |TimeCounts { count, total_ns, longest_ns }| json!({ "count": count, "total_ns": total_ns, "longest_ns": longest_ns });
+        let mut idle_times = times(idle.all);
+        idle_times["of_two_s"] = idle.of_two_s.into();
+        idle_times["of_four_s"] = idle.of_four_s.into();
         json!({
             "background": cleaned(background),
             "demand": cleaned(demand),
             "by_hand": cleaned(by_hand),
-            "idle_times": {
-                "count": idle.count,
-                "total_ns": idle.total_ns,
-                "longest_ns": idle.longest_ns,
-                "of_two_s": idle.of_two_s,
-                "of_four_s": idle.of_four_s,
-            },
-            "waits": {
-                "count": waits.count,
-                "total_ns": waits.total_ns,
-                "longest_ns": waits.longest_ns,
-            },
+            "idle_times": idle_times,
+            "waits": times(waits),
         })
     }
 }

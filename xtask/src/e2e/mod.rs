@@ -52,6 +52,11 @@ impl From<String> for Stop {
 /// The result of a scenario: figures for its line of output.
 pub(crate) type Outcome = Result<String, Stop>;
 
+/// The words of an error of files, for scenarios that stop with them.
+fn text(error: std::io::Error) -> String {
+    error.to_string()
+}
+
 /// One scenario of the suite.
 pub(crate) struct Scenario {
     pub(crate) name: &'static str,

@@ -338,7 +338,7 @@ mod tests {
     #[test]
     fn an_idle_time_that_ends_while_the_cleaner_works_counts_and_the_policy_learns_of_it() {
         let (idle, told) = counted(true);
-        assert_eq!((idle.count, idle.total_ns, idle.of_two_s, told), (1, 3 * SECS, 1, 1));
+        assert_eq!((idle.all.count, idle.all.total_ns, idle.of_two_s, told), (1, 3 * SECS, 1, 1));
     }
 
     #[test]

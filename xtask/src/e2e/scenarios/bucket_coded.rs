@@ -9,7 +9,7 @@ use super::super::bench::Bench;
 use super::super::rng::Rng;
 use super::super::volume::Volume;
 use super::super::writer::Writer;
-use super::super::{Outcome, Scenario};
+use super::super::{Outcome, Scenario, text};
 use super::served;
 use crate::clock::pause_ms;
 
@@ -79,10 +79,6 @@ fn run(bench: &Bench) -> Outcome {
     changed(largest, || expect(volume.check_data(), "checksum", "with a changed byte"))?;
     volume.check_data()?;
     Ok(format!("{} objects of {stored} bytes, {} operations", objects.len(), writer.done))
-}
-
-fn text(error: std::io::Error) -> String {
-    error.to_string()
 }
 
 /// That something failed, with these words.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::super::bench::Bench;
 use super::super::rng::Rng;
 use super::super::volume::Volume;
-use super::super::{Outcome, Scenario, tools};
+use super::super::{Outcome, Scenario, text, tools};
 use crate::clock::pause_ms;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -123,8 +123,4 @@ fn figures(bench: &Bench, volume: &Volume<'_>) -> Result<Value, String> {
 
 fn number(value: &Value, at: &str) -> u64 {
     value.pointer(at).and_then(Value::as_u64).unwrap_or_default()
-}
-
-fn text(error: std::io::Error) -> String {
-    error.to_string()
 }

@@ -9,7 +9,7 @@ use std::process::Command;
 
 use super::super::bench::Bench;
 use super::super::volume::Volume;
-use super::super::{Outcome, Scenario, tools};
+use super::super::{Outcome, Scenario, text, tools};
 use crate::clock::pause_ms;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -56,10 +56,6 @@ fn run(bench: &Bench) -> Outcome {
     refuse(bench, &dir, &["--size", "1M"], "in no mounted volume that has quotas")?;
     volume.umount_and_check()?;
     Ok("lfs, ffs".into())
-}
-
-fn text(error: io::Error) -> String {
-    error.to_string()
 }
 
 /// Bytes and files end where the quota says, and removing makes room.

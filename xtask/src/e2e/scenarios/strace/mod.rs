@@ -12,7 +12,7 @@ use std::thread;
 use std::time::Duration;
 
 use super::super::bench::Bench;
-use super::super::{Outcome, Scenario, Stop, tools};
+use super::super::{Outcome, Scenario, Stop, text, tools};
 use crate::clock::Stopwatch;
 
 pub(super) const SCENARIO: Scenario = Scenario {
@@ -136,10 +136,6 @@ fn run(bench: &Bench) -> Outcome {
         [] => Ok(format!("{runs} runs of {} programs", PROGRAMS.len())),
         _ => Ok(format!("{runs} runs; not run: {}", missing.join(", "))),
     }
-}
-
-fn text(error: std::io::Error) -> String {
-    error.to_string()
 }
 
 /// A program in a setting.
