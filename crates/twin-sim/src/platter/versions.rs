@@ -28,9 +28,7 @@ const ENTRIES: usize = 4096;
 /// copying a platter costs nothing.
 #[derive(Debug, Default)]
 pub(super) struct Versions {
-    /// Bases with the hash of the place that led to them. Most entries that a block meets are those of other
-    /// blocks, which lie in no cache of the processor: the hash says so without a look at them.
-    table: Vec<Option<(u64, Arc<Bytes>)>>,
+    table: Vec<Option<Arc<Bytes>>>,
 }
 
 impl Clone for Versions {
@@ -63,10 +61,9 @@ impl Versions {
             return None;
         }
         let mut tried: Option<&Arc<Bytes>> = None;
-        for (at, hash) in places(bytes) {
-            let Some((of, base)) = &self.table[entry(hash)] else { continue };
-            let same = *of == hash
-                && base.len() == bytes.len()
+        for (at, entry) in places(bytes) {
+            let Some(base) = &self.table[entry] else { continue };
+            let same = base.len() == bytes.len()
                 && base[at..at + LOOKED_AT] == bytes[at..at + LOOKED_AT]
                 && tried.is_none_or(|tried| !Arc::ptr_eq(tried, base));
             if !same {
@@ -91,8 +88,8 @@ impl Versions {
             self.table = vec![None; ENTRIES];
         }
         let base = Arc::new(kept(bytes));
-        for (_, hash) in places(bytes) {
-            self.table[entry(hash)] = Some((hash, Arc::clone(&base)));
+        for (_, entry) in places(bytes) {
+            self.table[entry] = Some(Arc::clone(&base));
         }
     }
 }
@@ -101,8 +98,8 @@ fn is_compared(bytes: &[u8]) -> bool {
     (LEAST..=MOST).contains(&bytes.len())
 }
 
-/// The places of a block that are looked at and are not zero, each with the hash of what is there.
-fn places(bytes: &[u8]) -> impl Iterator<Item = (usize, u64)> {
+/// The places of a block that are looked at and are not zero, each with its entry of the table.
+fn places(bytes: &[u8]) -> impl Iterator<Item = (usize, usize)> {
     let offsets = (0..=bytes.len() - LOOKED_AT).step_by(EVERY);
     offsets.filter_map(|at| {
         let (words, _) = bytes[at..at + LOOKED_AT].as_chunks::<8>();
@@ -110,13 +107,9 @@ fn places(bytes: &[u8]) -> impl Iterator<Item = (usize, u64)> {
         let hash = words.fold(0, |hash: u64, word| {
             (hash.rotate_left(26) ^ word).wrapping_mul(0xf135_7aea_2e62_a9c5)
         });
-        (hash != 0).then_some((at, (hash ^ at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15)))
+        let mixed = (hash ^ at as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
+        (hash != 0).then_some((at, mixed as usize % ENTRIES))
     })
-}
-
-/// The entry of a hash in the table.
-fn entry(hash: u64) -> usize {
-    (hash >> 32) as usize % ENTRIES
 }
 
 /// The bytes in the form in which they are kept: a small piece of a large buffer is copied, because
