@@ -11,16 +11,16 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use twin_cache::{Capacity, Item, Removal, Replacement};
-use twin_disk::{Block, BlockDevice, cut, total};
+use twin_disk::{Block, BlockDevice, checksum, cut, total};
 use twin_rt::{BoxFuture, join_all};
 
 use crate::counted::Counted;
 use crate::counts::Counts;
-use crate::local::{LocalDevice, UNIT};
 use crate::objects::block;
-use crate::pack::{PREFIX, checksum};
+use crate::pack::PREFIX;
 use crate::shelf::Shelf;
 use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
+use twin_disk::local::{LocalDevice, UNIT};
 
 /// With which the device begins, so that nobody's file is overwritten by mistake.
 const MAGIC: &[u8] = b"twinfs cache 1\n";

@@ -7,8 +7,8 @@
 
 use std::ops::Range;
 
-use crate::fields::{Malformed, Reader, Writer};
 use crate::pack::SEAL_BYTES;
+use twin_disk::fields::{Malformed, Reader, Writer};
 
 const MAGIC: &[u8; 8] = b"twbfram1";
 /// Bytes before the lengths of the frames.

@@ -5,9 +5,9 @@
 //! place in the epoch's sequence. What came after is in the packs from there on. Each head has a larger `count` than
 //! the one before it, so no two have the same content, and the same version means the same head.
 
-use crate::fields::{Malformed, Reader, Writer};
 use crate::pack::{HEADER_LEN, PackId};
 use crate::{Identity, Shape};
+use twin_disk::fields::{Malformed, Reader, Writer};
 
 const HEAD_MAGIC: &[u8; 8] = b"twbhead1";
 const MAP_MAGIC: &[u8; 8] = b"twbmap01";

@@ -9,35 +9,26 @@
 //! The price: what was acknowledged and is not in the store yet is on this machine alone. If another writer replaces this one,
 //! it never gets there, and opening says so.
 //!
-//! On the device: two copies of a start (where the oldest record is that may be needed), written in turn, and a ring of
-//! records, each a header of a unit and the pack. A record is known by its serial number, which never comes again, and by
-//! checksums of both parts, so what a power failure cut off ends the journal.
+//! The local device holds a [`Ring`], whose records are packs under their names.
 
 use std::cell::{Cell, RefCell};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::fmt;
 use std::rc::Rc;
 
-use twin_disk::{Block, BlockDevice, IoError, gather, total};
-use twin_rt::{Event, Nanos, Rt, RwLock, SECS};
+use twin_disk::ring::{Found, Record, Reserved, Ring, RingError};
+use twin_disk::{Block, BlockDevice, IoError, total};
+use twin_rt::{Nanos, Rt, SECS};
 
 use crate::counted::Counted;
 use crate::counts::Counts;
-use crate::fields::{Reader, Writer};
-use crate::local::{LocalDevice, UNIT};
-use crate::objects::{OpenError, block, read_head};
-use crate::pack::{Header, PREFIX};
+use crate::objects::{OpenError, read_head};
+use crate::pack::{Header, PREFIX, front};
 use crate::planted::PlantedFault;
 use crate::requests::{Requests, Unwritten};
 use crate::settings::OPENING_PATIENCE;
 use crate::store::{Condition, Content, Listed, ObjectStore, StoreError, Stored, Version};
 
-const START_MAGIC: &[u8; 8] = b"twbjrnl1";
-const RECORD_MAGIC: &[u8; 8] = b"twbjrec1";
-/// The first byte of the ring.
-const RING: u64 = 2 * UNIT;
-/// Most bytes of a record's pack: the largest shape's, with its header.
-const MOST_BYTES: u64 = 1 << 29;
 /// Packs that are sent at once.
 const UPLOADS: u32 = 16;
 /// How long one attempt to bring a record to the store lasts. Then those that wait for room hear of it.
@@ -82,6 +73,15 @@ impl fmt::Display for JournalError {
 
 impl std::error::Error for JournalError {}
 
+impl From<RingError> for JournalError {
+    fn from(error: RingError) -> JournalError {
+        match error {
+            RingError::Unfit(why) => JournalError::Unfit(why),
+            RingError::Device(why) => JournalError::Device(why),
+        }
+    }
+}
+
 impl From<IoError> for JournalError {
     fn from(error: IoError) -> JournalError {
         JournalError::Device(error.to_string())
@@ -99,144 +99,23 @@ pub struct JournalStatus {
     pub silent: Option<String>,
 }
 
-/// The oldest record that may be needed: its serial number, and where it is or will be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Start {
-    generation: u64,
-    serial: u64,
-    at: u64,
-}
-
-impl Start {
-    fn encode(&self, volume: &str) -> Vec<u8> {
-        let mut out = Writer::new(START_MAGIC);
-        out.u64(self.generation);
-        out.u64(self.serial);
-        out.u64(self.at);
-        out.text(volume);
-        framed(out)
-    }
-
-    fn decode(bytes: &[u8]) -> Option<(Start, String)> {
-        let mut fields = Reader::new(START_MAGIC, unframed(bytes)?).ok()?;
-        let (generation, serial, at) = (fields.u64().ok()?, fields.u64().ok()?, fields.u64().ok()?);
-        // Nobody counts that far: a file that says so is none of ours.
-        let can_be = generation.max(serial).max(at) < 1 << 60 && at >= RING;
-        Some((Start { generation, serial, at }, fields.text().ok()?)).filter(|_| can_be)
-    }
-}
-
-/// Fields behind their length, for a unit that is longer.
-fn framed(fields: Writer) -> Vec<u8> {
-    let fields = fields.end();
-    let mut out = (fields.len() as u32).to_le_bytes().to_vec();
-    out.extend(fields);
-    out
-}
-
-fn unframed(bytes: &[u8]) -> Option<&[u8]> {
-    let (len, rest) = bytes.split_first_chunk::<4>()?;
-    rest.get(..u32::from_le_bytes(*len) as usize)
-}
-
-/// A pack in the ring.
-#[derive(Debug)]
-struct Record {
-    serial: u64,
-    /// Where its header is. The pack follows after a unit.
-    at: u64,
-    len: u64,
-    crc: u32,
-    name: String,
-    /// The store has it.
-    is_uploaded: Cell<bool>,
-}
-
-impl Record {
-    fn end(&self) -> u64 {
-        self.at + UNIT + self.len.next_multiple_of(UNIT)
-    }
-
-    fn encode(&self, done: u64) -> Vec<u8> {
-        let mut out = Writer::new(RECORD_MAGIC);
-        out.u64(self.serial);
-        out.u64(done);
-        out.u64(self.len);
-        out.u32(self.crc);
-        out.text(&self.name);
-        framed(out)
-    }
-
-    /// The record at `at`, and the serial number before which all were in the store when it was written.
-    fn decode(at: u64, bytes: &[u8]) -> Option<(Record, u64)> {
-        let mut fields = Reader::new(RECORD_MAGIC, unframed(bytes)?).ok()?;
-        let (serial, done, len) = (fields.u64().ok()?, fields.u64().ok()?, fields.u64().ok()?);
-        let (crc, name) = (fields.u32().ok()?, fields.text().ok()?);
-        if len > MOST_BYTES {
-            return None;
-        }
-        let is_uploaded = Cell::new(false);
-        Some((Record { serial, at, len, crc, name, is_uploaded }, done))
-    }
-}
-
+#[derive(Default)]
 struct State {
-    /// As it is on the device.
-    start: Start,
-    /// The place and the serial number of the next record.
-    at: u64,
-    serial: u64,
-    /// Records in the ring from the start on, by their serial numbers.
-    records: VecDeque<Rc<Record>>,
-    /// Those of them that the store does not have.
+    /// Records that the store does not have.
     waiting: BTreeMap<String, Rc<Record>>,
     /// Those of these that no task has taken yet, in order.
     to_send: VecDeque<Rc<Record>>,
-    /// All records before this one are durable here.
-    durable: u64,
-    /// Those after it that are, too.
-    durable_early: BTreeSet<u64>,
     silent: Option<String>,
-    /// The ring begins anew, and nothing gets a place until the device says so.
-    is_turning: bool,
-}
-
-impl State {
-    /// Where a record of `need` bytes goes, if there is room for it before what the start needs.
-    fn place(&self, need: u64, size: u64) -> Option<u64> {
-        let (at, from) = (self.at, self.start.at);
-        let is_empty = self.serial == self.start.serial;
-        match is_empty || at > from {
-            true if at + need <= size => Some(at),
-            true => (RING + need <= from).then_some(RING),
-            false => (at + need <= from).then_some(at),
-        }
-    }
-
-    /// Forgets records at the beginning of the ring that the store has and that nobody reads, and returns the first
-    /// that is left. The start may be moved to it.
-    fn trim(&mut self) -> Option<(u64, u64)> {
-        while let Some(first) = self.records.front() {
-            if !first.is_uploaded.get() || Rc::strong_count(first) > 1 {
-                return Some((first.serial, first.at));
-            }
-            self.records.pop_front();
-        }
-        None
-    }
 }
 
 struct Shared {
     rt: Rt,
     requests: Requests,
-    device: LocalDevice,
+    /// Its `progress` is also notified when a record is in the store, when the store is silent, and at the end.
+    ring: Ring,
     state: RefCell<State>,
-    /// Notified when a record is durable or in the store, when the store is silent, and at the end.
-    progress: Event,
     /// Tasks that bring records to the store.
     uploaders: Cell<u32>,
-    /// Held while the start is written.
-    starting: RwLock,
     /// Another writer has taken over.
     is_fenced: Cell<bool>,
     /// The store's silence is no longer waited for.
@@ -258,45 +137,28 @@ impl Journal {
         store: Rc<dyn ObjectStore>,
         device: Rc<dyn BlockDevice>,
     ) -> Result<Journal, JournalError> {
-        let device = LocalDevice::new(device).map_err(JournalError::Unfit)?;
-        if device.size() < RING + 2 * UNIT {
-            return Err(JournalError::Unfit(format!("{}: too small for a journal", device.name())));
-        }
+        let found = Found::read(device).await?;
         let volume = store.name();
+        if let Some(of) = found.owner().filter(|of| *of != volume) {
+            return Err(JournalError::Unfit(format!(
+                "{}: it is the journal of {of}; give {volume} one of its own",
+                found.name()
+            )));
+        }
         let store = Counted::of(store);
         let (patience, planted) = (OPENING_PATIENCE, PlantedFault::None);
         let requests = Requests { rt: rt.clone(), store, patience, planted };
-        let start = read_start(&device, &volume).await?;
-        let (records, serial) = read_records(&device, start).await?;
-        send_all(&requests, &device, &records).await?;
-        // What a power failure cut off may have left records after a gap, whose numbers must not come again.
-        let serial = serial + device.size() / UNIT;
-        let start = Start { generation: start.generation + 1, serial, at: RING };
-        let state = State {
-            start,
-            at: RING,
-            serial,
-            records: VecDeque::new(),
-            waiting: BTreeMap::new(),
-            to_send: VecDeque::new(),
-            durable: serial,
-            durable_early: BTreeSet::new(),
-            silent: None,
-            is_turning: false,
-        };
+        send_all(&requests, &found).await?;
         let shared = Shared {
             rt: rt.clone(),
             requests: Requests { patience: ATTEMPT, ..requests },
-            device,
-            state: RefCell::new(state),
-            progress: Event::new(),
+            ring: found.begin(&volume).await?,
+            state: RefCell::default(),
             uploaders: Cell::new(0),
-            starting: RwLock::new(),
             is_fenced: Cell::new(false),
             is_closing: Cell::new(false),
             failed: RefCell::default(),
         };
-        shared.write_start(start).await?;
         Ok(Journal(Rc::new(shared)))
     }
 
@@ -304,89 +166,22 @@ impl Journal {
     /// being closed. What has not reached the store stays here for the next writer.
     pub fn begin_close(&self) {
         self.0.is_closing.set(true);
-        self.0.progress.notify();
+        self.0.ring.progress.notify();
     }
 
     /// What waits in it.
     pub fn status(&self) -> JournalStatus {
         let state = self.0.state.borrow();
-        let bytes = state.waiting.values().map(|record| record.len).sum();
+        let bytes = state.waiting.values().map(|record| record.len()).sum();
         JournalStatus { packs: state.waiting.len(), bytes, silent: state.silent.clone() }
     }
-}
-
-async fn read_start(device: &LocalDevice, volume: &str) -> Result<Start, JournalError> {
-    let mut newest: Option<(Start, String)> = None;
-    let mut is_zero = true;
-    for at in [0, UNIT] {
-        let bytes = device.read(at, UNIT).await?.to_bytes();
-        is_zero &= bytes.iter().all(|byte| *byte == 0);
-        if let Some(found) = Start::decode(&bytes)
-            && newest.as_ref().is_none_or(|(start, _)| start.generation < found.0.generation)
-        {
-            newest = Some(found);
-        }
-    }
-    match newest {
-        Some((start, of)) if of == volume => Ok(start),
-        Some((_, of)) => Err(JournalError::Unfit(format!(
-            "{}: it is the journal of {of}; give {volume} one of its own",
-            device.name()
-        ))),
-        None if is_zero => Ok(Start { generation: 0, serial: 1, at: RING }),
-        None => Err(JournalError::Unfit(format!(
-            "{}: it is neither empty nor a journal; give another file",
-            device.name()
-        ))),
-    }
-}
-
-/// The records from a start on that the store may not have, and the serial number after the last.
-async fn read_records(
-    device: &LocalDevice,
-    start: Start,
-) -> Result<(Vec<Record>, u64), JournalError> {
-    let (mut records, mut serial, mut at, mut done) = (Vec::new(), start.serial, start.at, 0);
-    loop {
-        let mut found = None;
-        // The next one may have had no room before the end.
-        for place in [at, RING] {
-            if found.is_none() {
-                found = read_record(device, place, serial).await?;
-            }
-        }
-        let Some((record, done_then)) = found else { break };
-        (at, serial, done) = (record.end(), serial + 1, done_then);
-        records.push(record);
-    }
-    records.retain(|record| record.serial >= done);
-    Ok((records, serial))
-}
-
-/// The record at a place, if it is whole and has this serial number.
-async fn read_record(
-    device: &LocalDevice,
-    at: u64,
-    serial: u64,
-) -> Result<Option<(Record, u64)>, JournalError> {
-    if at + UNIT > device.size() {
-        return Ok(None);
-    }
-    let header = device.read(at, UNIT).await?.to_bytes();
-    let Some((record, done)) = Record::decode(at, &header) else { return Ok(None) };
-    let fits = record.len <= device.size() && record.end() <= device.size();
-    if record.serial != serial || !fits {
-        return Ok(None);
-    }
-    let content = device.read(at + UNIT, record.len).await?;
-    Ok((content.crc32c() == record.crc).then_some((record, done)))
 }
 
 /// That a record is of the volume that is in the store: another may have been made there under the same name, in whose
 /// sequence it would take a place.
 async fn is_of_volume(
     requests: &Requests,
-    device: &LocalDevice,
+    found: &Found,
     record: &Record,
 ) -> Result<(), JournalError> {
     let there = match read_head(requests).await {
@@ -395,35 +190,32 @@ async fn is_of_volume(
         Err(OpenError::Store(error)) => return Err(JournalError::Store(error)),
         Err(error) => return Err(JournalError::Unfit(error.to_string())),
     };
-    let content = device.read(record.at + UNIT, record.len).await?.to_bytes();
+    let content = front(&found.content(record).await?, record.len());
     let header = Header::len_in(&content).ok().and_then(|len| content.get(..len as usize));
     let of = header.and_then(|header| Header::decode(header).ok()).map(|header| header.volume);
     match of == there {
         true => Ok(()),
         false => Err(JournalError::Unfit(format!(
             "{}: it has packs of a volume that is no longer in {}; give another file, or none if those packs are not needed",
-            device.name(),
+            found.name(),
             requests.store.name()
         ))),
     }
 }
 
-/// Brings records to the store, in order.
-async fn send_all(
-    requests: &Requests,
-    device: &LocalDevice,
-    records: &[Record],
-) -> Result<(), JournalError> {
+/// Brings what was found to the store, in order.
+async fn send_all(requests: &Requests, found: &Found) -> Result<(), JournalError> {
+    let records = found.records();
     if let Some(first) = records.first() {
-        is_of_volume(requests, device, first).await?;
+        is_of_volume(requests, found, first).await?;
     }
     for (at, record) in records.iter().enumerate() {
-        let content = device.read(record.at + UNIT, record.len).await?;
-        match requests.write(&record.name, vec![content], Condition::Absent).await {
+        let content = found.content(record).await?;
+        match requests.write(record.label(), content, Condition::Absent).await {
             Ok(_) => {}
             Err(Unwritten::Taken) => {
                 let rest = &records[at..];
-                let bytes = rest.iter().map(|record| record.len).sum();
+                let bytes = rest.iter().map(Record::len).sum();
                 return Err(JournalError::Lost { packs: rest.len(), bytes });
             }
             Err(Unwritten::Store(error)) => return Err(JournalError::Store(error)),
@@ -445,104 +237,49 @@ impl Shared {
     fn fail(&self, why: String) -> StoreError {
         let why = format!("the journal: {why}");
         self.failed.borrow_mut().get_or_insert(why.clone());
-        self.progress.notify();
+        self.ring.progress.notify();
         StoreError::Refused(why)
     }
 
-    async fn write_start(&self, start: Start) -> Result<(), IoError> {
-        // Everything that the old start was needed for is in the store, or behind the new one.
-        let copy = start.generation % 2 * UNIT;
-        let bytes = start.encode(&self.requests.store.name());
-        self.device.write(copy, vec![block(bytes)]).await?;
-        self.device.flush().await?;
-        self.state.borrow_mut().start = start;
-        Ok(())
-    }
-
-    /// Moves the start to the oldest record that is needed, if it is not there.
-    async fn move_start(&self) -> Result<(), StoreError> {
-        let _alone = self.starting.write().await;
-        let (now, (serial, at)) = {
-            let state = &mut *self.state.borrow_mut();
-            let oldest = state.trim();
-            // Without a record the ring begins anew, so that the next has all of it.
-            state.is_turning = oldest.is_none() && state.at != RING;
-            if state.is_turning {
-                state.at = RING;
-            }
-            (state.start, oldest.unwrap_or((state.serial, state.at)))
-        };
-        if (serial, at) == (now.serial, now.at) {
-            return Ok(());
-        }
-        let start = Start { generation: now.generation + 1, serial, at };
-        let written = self.write_start(start).await;
-        self.state.borrow_mut().is_turning = false;
-        self.progress.notify();
-        written.map_err(|error| self.fail(error.to_string()))
+    /// Moves the start to the oldest record that is needed. Returns false if it is there.
+    async fn move_start(&self) -> Result<bool, StoreError> {
+        self.ring.move_start().await.map_err(|error| self.fail(error.to_string()))
     }
 
     /// A place for a pack.
-    async fn reserve(&self, name: &str, blocks: &[Block]) -> Result<(Rc<Record>, u64), StoreError> {
-        let len = total(blocks);
-        let need = UNIT + len.next_multiple_of(UNIT);
+    async fn reserve(&self, name: &str, blocks: &[Block]) -> Result<Reserved, StoreError> {
         loop {
             self.check()?;
-            let is_turning = || self.state.borrow().is_turning;
-            self.progress.wait_until(|| !is_turning()).await;
-            {
-                let state = &mut *self.state.borrow_mut();
-                if let Some(at) = state.place(need, self.device.size()) {
-                    let crc = gather(blocks, 0, len as usize).crc32c();
-                    let (serial, name) = (state.serial, name.to_string());
-                    let is_uploaded = Cell::new(false);
-                    let record = Rc::new(Record { serial, at, len, crc, name, is_uploaded });
-                    (state.at, state.serial) = (record.end(), serial + 1);
-                    let done = state.trim().map_or(serial, |(oldest, _)| oldest);
-                    state.records.push_back(Rc::clone(&record));
-                    return Ok((record, done));
-                }
+            self.ring.progress.wait_until(|| !self.ring.is_turning()).await;
+            if let Some(reserved) = self.ring.reserve(name, blocks) {
+                return Ok(reserved);
             }
-            let before = self.state.borrow().start;
-            self.move_start().await?;
-            // Whoever writes a head moves it, too.
-            if self.state.borrow().start == before {
+            if !self.move_start().await? {
                 if let Some(why) = &self.state.borrow().silent {
                     let words = format!("{why}; the journal is full of what it has not taken");
                     return Err(StoreError::Unknown(words));
                 }
-                self.progress.wait().await;
+                self.ring.progress.wait().await;
             }
         }
     }
 
     /// Makes a pack durable here.
     async fn append(self: &Rc<Self>, name: &str, blocks: Vec<Block>) -> Result<(), StoreError> {
-        let (record, done) = self.reserve(name, &blocks).await?;
-        let mut header = block(record.encode(done)).to_bytes().to_vec();
-        header.resize(UNIT as usize, 0);
-        let mut all = vec![block(header)];
-        all.extend(blocks);
+        let reserved = self.reserve(name, &blocks).await?;
         let written = async {
-            self.device.write(record.at, all).await?;
-            self.device.flush().await
+            self.ring.write(&reserved, blocks).await?;
+            self.ring.flush().await
         };
         written.await.map_err(|error: IoError| self.fail(error.to_string()))?;
-        {
-            let state = &mut *self.state.borrow_mut();
-            state.waiting.insert(name.into(), Rc::clone(&record));
-            state.durable_early.insert(record.serial);
-            while state.durable_early.first() == Some(&state.durable) {
-                state.durable_early.pop_first();
-                state.durable += 1;
-            }
-        }
-        self.progress.notify();
-        let serial = record.serial;
+        let Reserved { record, .. } = reserved;
+        self.state.borrow_mut().waiting.insert(name.into(), Rc::clone(&record));
+        self.ring.set_whole(&record);
+        let serial = record.serial();
         self.send_on(record);
         // A record behind one that is not there would not be found.
-        let is_durable = || self.state.borrow().durable > serial;
-        self.progress.wait_until(|| is_durable() || self.failed.borrow().is_some()).await;
+        let is_durable = || self.ring.whole() > serial;
+        self.ring.progress.wait_until(|| is_durable() || self.failed.borrow().is_some()).await;
         self.check()
     }
 
@@ -559,7 +296,7 @@ impl Shared {
                 shared.upload(&record).await;
                 // Somebody may wait for its place.
                 drop(record);
-                shared.progress.notify();
+                shared.ring.progress.notify();
             }
             shared.uploaders.set(shared.uploaders.get() - 1);
         });
@@ -572,16 +309,18 @@ impl Shared {
     /// Brings a record to the store, as often as it takes.
     async fn upload(&self, record: &Record) {
         while self.check().is_ok() {
-            let content = match self.device.read(record.at + UNIT, record.len).await {
-                Ok(content) if content.crc32c() == record.crc => content,
-                Ok(_) => return drop(self.fail(format!("{} has changed in it", record.name))),
+            let content = match self.ring.content(record).await {
+                Ok(Some(content)) => content,
+                Ok(None) => {
+                    return drop(self.fail(format!("{} has changed in it", record.label())));
+                }
                 Err(error) => return drop(self.fail(error.to_string())),
             };
-            match self.requests.write(&record.name, vec![content], Condition::Absent).await {
+            match self.requests.write(record.label(), content, Condition::Absent).await {
                 Ok(_) => {
-                    record.is_uploaded.set(true);
+                    record.set_done();
                     let mut state = self.state.borrow_mut();
-                    state.waiting.remove(&record.name);
+                    state.waiting.remove(record.label());
                     state.silent = None;
                 }
                 Err(Unwritten::Taken) => self.is_fenced.set(true),
@@ -590,8 +329,8 @@ impl Shared {
                 }
                 Err(Unwritten::Store(error)) => drop(self.fail(error.to_string())),
             }
-            self.progress.notify();
-            if record.is_uploaded.get() {
+            self.ring.progress.notify();
+            if record.is_done() {
                 return;
             }
         }
@@ -599,12 +338,12 @@ impl Shared {
 
     /// Waits until the store has all that was written so far.
     async fn all_uploaded(&self, waits: bool) -> Result<(), StoreError> {
-        let to = self.state.borrow().serial;
-        let is_there = || self.state.borrow().waiting.values().all(|record| record.serial >= to);
+        let to = self.ring.next_serial();
+        let is_there = || self.state.borrow().waiting.values().all(|record| record.serial() >= to);
         let gives_up = || !waits || self.is_closing.get();
         let silent = || self.state.borrow().silent.clone().filter(|_| gives_up());
         let is_over = || is_there() || silent().is_some() || self.check().is_err();
-        self.progress.wait_until(is_over).await;
+        self.ring.progress.wait_until(is_over).await;
         match silent().filter(|_| !is_there()) {
             Some(why) => Err(StoreError::Unknown(why)),
             None => self.check(),
@@ -638,12 +377,10 @@ impl Shared {
         record: &Record,
         range: Option<(u64, u64)>,
     ) -> Result<Content, StoreError> {
-        let (at, len) = range.unwrap_or((0, record.len));
-        let at = at.min(record.len);
-        let len = len.min(record.len - at);
-        let read = self.device.read(record.at + UNIT + at, len).await;
-        let block = read.map_err(|error| StoreError::Refused(format!("the journal: {error}")))?;
-        Ok(Content { blocks: vec![block], version: Version(String::new()) })
+        let (at, len) = range.unwrap_or((0, record.len()));
+        let read = self.ring.read(record, at, len).await;
+        let blocks = read.map_err(|error| StoreError::Refused(format!("the journal: {error}")))?;
+        Ok(Content { blocks, version: Version(String::new()) })
     }
 }
 
@@ -665,7 +402,7 @@ impl ObjectStore for Journal {
                     let read = shared.read(&record, range).await;
                     // Somebody may wait for its place.
                     drop(record);
-                    shared.progress.notify();
+                    shared.ring.progress.notify();
                     read
                 })
             }
@@ -675,9 +412,7 @@ impl ObjectStore for Journal {
 
     fn put(&self, name: &str, blocks: Vec<Block>, when: Condition) -> Stored<Version> {
         let (shared, name) = (Rc::clone(&self.0), name.to_string());
-        let len = total(&blocks);
-        let fits =
-            len <= MOST_BYTES && UNIT + len.next_multiple_of(UNIT) <= shared.device.size() - RING;
+        let fits = total(&blocks) <= shared.ring.most_bytes();
         if name.starts_with(PREFIX) && when == Condition::Absent && fits {
             return Box::pin(async move {
                 shared.append(&name, blocks).await?;
@@ -692,41 +427,12 @@ impl ObjectStore for Journal {
         let name = name.to_string();
         Box::pin(async move {
             let waits = || shared.state.borrow().waiting.contains_key(&name);
-            shared.progress.wait_until(|| !waits() || shared.check().is_err()).await;
+            shared.ring.progress.wait_until(|| !waits() || shared.check().is_err()).await;
             shared.requests.store.delete(&name).await
         })
     }
 
     fn list(&self, prefix: &str, after: Option<&str>) -> Stored<Vec<Listed>> {
         self.0.requests.store.list(prefix, after)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_no_journal_says_is_not_believed() {
-        let start = Start { generation: 3, serial: 7, at: RING };
-        let read = |start: Start| Start::decode(&start.encode("s3://b/v"));
-        assert_eq!(read(start), Some((start, "s3://b/v".into())));
-        for hostile in [
-            Start { at: u64::MAX - 100, ..start },
-            Start { at: 0, ..start },
-            Start { serial: u64::MAX, ..start },
-            Start { generation: u64::MAX, ..start },
-        ] {
-            assert_eq!(read(hostile), None, "{hostile:?}");
-        }
-        let record = |len| {
-            let name = "data/1-1".to_string();
-            let record =
-                Record { serial: 7, at: RING, len, crc: 0, name, is_uploaded: Cell::new(false) };
-            Record::decode(RING, &record.encode(5)).map(|(record, done)| (record.len, done))
-        };
-        assert_eq!(record(100), Some((100, 5)));
-        assert_eq!((record(u64::MAX), record(MOST_BYTES + 1)), (None, None));
-        assert_eq!(unframed(&[255; 8]), None);
     }
 }

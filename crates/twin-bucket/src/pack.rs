@@ -4,10 +4,10 @@
 //! name. It begins with a header, which says what the bytes behind it are; a pack without extents is a *seal*, with
 //! which a new writer ends the sequence of the one before it.
 
-use twin_disk::{Block, gather, total};
+use twin_disk::{Block, checksum, gather, total};
 
 use crate::Identity;
-use crate::fields::{Malformed, Reader, Writer};
+use twin_disk::fields::{Malformed, Reader, Writer};
 
 const MAGIC: &[u8; 8] = b"twbpack1";
 
@@ -163,11 +163,6 @@ impl Draft {
     pub(crate) fn add_zeros(&mut self, at: u64, len: u32) {
         self.extents.push(Extent { at, len, has_data: false, crc: 0 });
     }
-}
-
-/// The CRC-32C of what the blocks stand for. Stamps are expanded: a store keeps bytes.
-pub(crate) fn checksum(blocks: &[Block]) -> u32 {
-    blocks.iter().fold(0, |crc, block| crc32c::crc32c_append(crc, &block.to_bytes()))
 }
 
 /// The first bytes of blocks, at most `most`, as bytes.

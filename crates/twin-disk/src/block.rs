@@ -161,6 +161,11 @@ fn crc32c_zeros(len: usize) -> u32 {
     crc
 }
 
+/// The CRC-32C of the bytes that blocks stand for, stamps among them, however they are divided.
+pub fn checksum(blocks: &[Block]) -> u32 {
+    blocks.iter().fold(0, |crc, block| crc32c::crc32c_append(crc, &block.to_bytes()))
+}
+
 /// Bytes of a sequence of blocks.
 pub fn total(blocks: &[Block]) -> u64 {
     blocks.iter().map(|block| block.len() as u64).sum()

@@ -27,16 +27,19 @@
 mod block;
 mod buf;
 mod device;
+pub mod fields;
 mod flight;
 mod freezing;
+pub mod local;
 mod logged;
 mod mem;
 mod overlay;
 mod partition;
 pub mod queue;
+pub mod ring;
 mod yielding;
 
-pub use block::{Block, Stamp, cut, gather, total};
+pub use block::{Block, Stamp, checksum, cut, gather, total};
 pub use buf::{Buf, BufPool, Bytes};
 pub use device::{
     BlockDevice, Class, Completion, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult, Origin,

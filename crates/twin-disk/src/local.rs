@@ -1,22 +1,22 @@
-//! A device of this machine beside a bucket, in whole units.
+//! A device beside the one that holds a volume, read and written in whole units.
 
 use std::rc::Rc;
 
-use twin_disk::{Block, BlockDevice, Class, Io, IoError, Origin, all_parts, cut, gather, total};
+use crate::{Block, BlockDevice, Class, Io, IoError, Origin, all_parts, cut, gather, total};
 
 /// The unit of places: no sector of a local device is larger.
-pub(crate) const UNIT: u64 = 4096;
+pub const UNIT: u64 = 4096;
 
 /// A local device. Clones are the same.
 #[derive(Clone)]
-pub(crate) struct LocalDevice(Rc<dyn BlockDevice>);
+pub struct LocalDevice(Rc<dyn BlockDevice>);
 
 impl LocalDevice {
     /// A device.
     ///
     /// # Errors
     /// If its sectors are larger than a [`UNIT`].
-    pub(crate) fn new(device: Rc<dyn BlockDevice>) -> Result<LocalDevice, String> {
+    pub fn new(device: Rc<dyn BlockDevice>) -> Result<LocalDevice, String> {
         let info = device.info();
         match u64::from(info.sector) <= UNIT {
             true => Ok(LocalDevice(device)),
@@ -24,17 +24,21 @@ impl LocalDevice {
         }
     }
 
-    pub(crate) fn name(&self) -> String {
+    /// Its name in messages.
+    pub fn name(&self) -> String {
         self.0.info().name
     }
 
     /// Bytes in whole units.
-    pub(crate) fn size(&self) -> u64 {
+    pub fn size(&self) -> u64 {
         self.0.info().size / UNIT * UNIT
     }
 
     /// Writes blocks at a unit. What follows up to the next unit becomes zeros.
-    pub(crate) async fn write(&self, at: u64, mut blocks: Vec<Block>) -> Result<(), IoError> {
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub async fn write(&self, at: u64, mut blocks: Vec<Block>) -> Result<(), IoError> {
         let len = total(&blocks);
         let rest = len.next_multiple_of(UNIT) - len;
         if rest > 0 {
@@ -44,12 +48,18 @@ impl LocalDevice {
     }
 
     /// Reads `len` bytes from any byte on.
-    pub(crate) async fn read(&self, at: u64, len: u64) -> Result<Block, IoError> {
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub async fn read(&self, at: u64, len: u64) -> Result<Block, IoError> {
         Ok(gather(&self.read_blocks(at, len).await?, 0, len as usize))
     }
 
     /// The same as the device has it.
-    pub(crate) async fn read_blocks(&self, at: u64, len: u64) -> Result<Vec<Block>, IoError> {
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub async fn read_blocks(&self, at: u64, len: u64) -> Result<Vec<Block>, IoError> {
         let first = at / UNIT * UNIT;
         let end = (at + len).next_multiple_of(UNIT);
         let io = Io::read(first, end - first, Class::Mixed, Origin::User);
@@ -57,7 +67,11 @@ impl LocalDevice {
         Ok(cut(&blocks, at - first, len))
     }
 
-    pub(crate) async fn flush(&self) -> Result<(), IoError> {
+    /// Makes what was written durable.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub async fn flush(&self) -> Result<(), IoError> {
         self.0.submit(Io::flush(Origin::User)).await.map(drop)
     }
 
