@@ -3,7 +3,7 @@
 //! Main types: [`Block`] (user data or metadata, possibly without its bytes), [`Io`] (one request
 //! to a device), [`BlockDevice`] (the seam itself: a simulated disk, an image file, a real disk),
 //! [`Stamp`] (which stands for user data in a simulation), and [`queue`] (the order in which waiting
-//! requests are served). Start at [`BlockDevice`].
+//! requests are served), and [`journaled`] (a journal on a faster device before a device). Start at [`BlockDevice`].
 //!
 //! ```
 //! use twin_disk::{Block, BlockDevice, Class, Io, MemDisk, Origin, Stamp};
@@ -30,6 +30,7 @@ mod device;
 pub mod fields;
 mod flight;
 mod freezing;
+pub mod journaled;
 pub mod local;
 mod logged;
 mod mem;

@@ -246,7 +246,7 @@ impl Found {
         };
         let ring = Ring {
             device: self.device,
-            owner: owner.into(),
+            owner: RefCell::new(owner.into()),
             state: RefCell::new(state),
             progress: Event::new(),
             starting: RwLock::new(),
@@ -360,7 +360,7 @@ impl State {
 /// A ring that records are appended to. See the module.
 pub struct Ring {
     device: LocalDevice,
-    owner: String,
+    owner: RefCell<String>,
     state: RefCell<State>,
     /// Notified when a record is whole, and when the start has moved; by the owner for whatever else its tasks wait for.
     pub progress: Event,
@@ -484,10 +484,20 @@ impl Ring {
     async fn write_start(&self, start: Start) -> Result<(), IoError> {
         // Everything that the old start was needed for is done, or behind the new one.
         let copy = start.generation % 2 * UNIT;
-        self.device.write(copy, vec![block(start.encode(&self.owner))]).await?;
+        self.device.write(copy, vec![block(start.encode(&self.owner.borrow()))]).await?;
         self.device.flush().await?;
         self.state.borrow_mut().start = start;
         Ok(())
+    }
+
+    /// From now on the ring is nobody's. Its records must be done.
+    ///
+    /// # Errors
+    /// If the device fails.
+    pub async fn disown(&self) -> Result<(), IoError> {
+        self.owner.borrow_mut().clear();
+        let now = self.state.borrow().start;
+        self.write_start(Start { generation: now.generation + 1, ..now }).await
     }
 
     /// Moves the start to the oldest record that is needed. Returns false if it is there.
