@@ -23,7 +23,7 @@ mod pieces;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
-use twin_rt::{BoxFuture, Rt, join_all};
+use twin_rt::{BoxFuture, Event, Rt, join_all};
 
 use crate::local::UNIT;
 use crate::ring::{Found, Record, Ring, RingError};
@@ -64,6 +64,9 @@ struct Inner {
     pieces: RefCell<Pieces<Rc<Record>>>,
     in_flight: Cell<usize>,
     failed: RefCell<Option<String>>,
+    /// Notified when the task that moves may have something to do. Whoever waits for room waits for the ring's progress and
+    /// not for this: two of them would wake each other for ever.
+    work: Event,
     /// Somebody waits for room.
     is_wanted: Cell<bool>,
     /// Nobody has written for a while.
@@ -126,6 +129,7 @@ impl Journaled {
             pieces: RefCell::new(Pieces::new()),
             in_flight: Cell::new(0),
             failed: RefCell::default(),
+            work: Event::new(),
             is_wanted: Cell::new(false),
             is_idle: Cell::new(false),
             is_watched: Cell::new(false),
@@ -144,7 +148,7 @@ impl Journaled {
     pub async fn close(&self) -> Result<(), IoError> {
         let inner = &self.0;
         inner.is_closing.set(true);
-        inner.ring.progress.notify();
+        inner.work.notify();
         let is_over = || inner.ring.used() == 0 || inner.failed.borrow().is_some();
         inner.ring.progress.wait_until(is_over).await;
         inner.check()?;
@@ -239,6 +243,7 @@ impl Inner {
 
     fn fail(&self, error: &IoError) {
         self.failed.borrow_mut().get_or_insert(error.to_string());
+        self.work.notify();
         self.ring.progress.notify();
     }
 
@@ -270,7 +275,7 @@ impl Inner {
                 break reserved;
             }
             self.is_wanted.set(true);
-            self.ring.progress.notify();
+            self.work.notify();
             self.ring.progress.wait().await;
         };
         let len = reserved.record.len();
@@ -281,6 +286,7 @@ impl Inner {
         self.pieces.borrow_mut().insert(at, len, Rc::clone(&record));
         self.written_bytes.set(self.written_bytes.get() + len);
         self.ring.set_whole(&record);
+        self.work.notify();
         self.watch_idle();
         Ok(())
     }
@@ -302,7 +308,7 @@ impl Inner {
         });
         let read = join_all(reads).await;
         // The task that moves may wait for a record that was read.
-        self.ring.progress.notify();
+        self.work.notify();
         let mut blocks = Vec::new();
         for part in read {
             blocks.extend(part?);

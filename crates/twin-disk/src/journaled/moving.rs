@@ -41,7 +41,7 @@ impl Inner {
         let is_over =
             || self.failed.borrow().is_some() || self.is_closing.get() && self.ring.used() == 0;
         loop {
-            self.ring.progress.wait_until(|| self.must_move(false) || is_over()).await;
+            self.work.wait_until(|| self.must_move(false) || is_over()).await;
             if is_over() {
                 break;
             }
@@ -51,7 +51,7 @@ impl Inner {
                 match moved {
                     Ok(true) => {}
                     // A reader has the oldest record, or a write is under way: both end.
-                    Ok(false) => self.ring.progress.wait().await,
+                    Ok(false) => self.work.wait().await,
                     Err(error) => self.fail(&error),
                 }
                 self.ring.progress.notify();
@@ -130,7 +130,7 @@ impl Inner {
                 }
                 if inner.ring.next_serial() == before {
                     inner.is_idle.set(true);
-                    inner.ring.progress.notify();
+                    inner.work.notify();
                     break;
                 }
             }
