@@ -1,4 +1,4 @@
-//! What is below a simulated volume: a disk, or a bucket behind the service of its store.
+//! What is below a simulated volume: a disk, a disk behind a journal, or a bucket behind the service of its store.
 //!
 //! Contract: a volume in a bucket has the device that a mount of such a volume has ([`twin_bucket`]), made, closed and
 //! opened as by `mkfs` and `mount`. Only the store is another.
@@ -10,6 +10,7 @@ use twin_bucket::{
     Bucket, Cached, Counts, Identity, MemoryStore, ObjectStore, Settings, Shape, create, open,
     pack_memory,
 };
+use twin_disk::journaled::{JournalId, Journaled, Waiting};
 use twin_disk::{BlockDevice, Class, Io, Origin};
 use twin_rt::{Rng, Rt};
 use twin_sim::{Outage, Platter, SimDisk, SimStore};
@@ -17,6 +18,7 @@ use twin_sim::{Outage, Platter, SimDisk, SimStore};
 use crate::bill::BillFigures;
 use crate::config::{Config, Store};
 use crate::error::{SimulateError, model_error};
+use crate::figures::JournalFigures;
 use crate::run::{NOBODY, Run};
 
 /// What is below a volume.
@@ -25,6 +27,15 @@ pub struct Below {
     /// The disk, or the service of the store.
     pub disk: SimDisk,
     bucket: Option<InBucket>,
+    journal: Option<BehindJournal>,
+}
+
+#[derive(Clone)]
+struct BehindJournal {
+    device: Journaled,
+    local: SimDisk,
+    /// What it had done when the load began.
+    before: Rc<Cell<Waiting>>,
 }
 
 #[derive(Clone)]
@@ -35,6 +46,8 @@ struct InBucket {
     opening: Rc<Cell<Counts>>,
 }
 
+/// The identity of a simulated journal: nobody else has one there.
+const JOURNAL: JournalId = *b"the only journal";
 /// Bytes of a volume in a bucket of which nobody has said how large it shall be.
 const SIZE: u64 = 1 << 40;
 /// Bytes that are copied into a bucket at once.
@@ -58,7 +71,20 @@ async fn open_in(rt: &Rt, store: Rc<dyn ObjectStore>, number: u8) -> Result<Buck
 impl Below {
     /// A disk.
     pub(crate) fn of(disk: SimDisk) -> Below {
-        Below { disk, bucket: None }
+        Below { disk, bucket: None, journal: None }
+    }
+
+    /// A disk behind a journal on `local`.
+    pub(crate) async fn journaled(
+        rt: &Rt,
+        disk: SimDisk,
+        local: SimDisk,
+    ) -> Result<Below, SimulateError> {
+        let (main, faster) = (Rc::new(disk.clone()), Rc::new(local.clone()));
+        let opened = Journaled::open(rt, main, faster, JOURNAL).await;
+        let (device, _) = opened.map_err(model_error)?;
+        let journal = Some(BehindJournal { device, local, before: Rc::default() });
+        Ok(Below { disk, bucket: None, journal })
     }
 
     /// A bucket that `service` serves, with the volume with which the run begins.
@@ -85,14 +111,16 @@ impl Below {
         Ok(Below {
             disk: service,
             bucket: Some(InBucket { store, device, opening: Rc::default() }),
+            journal: None,
         })
     }
 
     /// The device on which a volume is.
     pub(crate) fn device(&self) -> Rc<dyn BlockDevice> {
-        match &self.bucket {
-            Some(bucket) => Rc::new(bucket.device.clone()),
-            None => Rc::new(self.disk.clone()),
+        match (&self.bucket, &self.journal) {
+            (Some(bucket), _) => Rc::new(bucket.device.clone()),
+            (None, Some(journal)) => Rc::new(journal.device.clone()),
+            (None, None) => Rc::new(self.disk.clone()),
         }
     }
 
@@ -110,6 +138,9 @@ impl Below {
 
     /// The load begins: what is planned for a bucket's store is counted from here.
     pub(crate) fn begin(&self, rt: &Rt, store: &Store) {
+        if let Some(journal) = &self.journal {
+            journal.before.set(journal.device.waiting());
+        }
         if let (Some(bucket), Some(outage)) = (&self.bucket, store.outage) {
             let start_ns = rt.now().0 + outage.start_ns;
             bucket.store.plan(Outage { start_ns, ..outage });
@@ -138,19 +169,35 @@ impl Below {
         Some(BillFigures::of(&asked, bucket.store.bytes(), &self.disk.prices()?))
     }
 
+    /// What was written to the journal since the load began, and what it brought to the disk; `None` without a journal.
+    pub(crate) fn journal(&self) -> Option<JournalFigures> {
+        let journal = self.journal.as_ref()?;
+        let (now, before) = (journal.device.waiting(), journal.before.get());
+        Some(JournalFigures {
+            written_bytes: now.written - before.written,
+            moved_bytes: now.moved - before.moved,
+            waiting_bytes: now.bytes,
+        })
+    }
+
     /// Ends its use, once the volume is closed.
     pub(crate) async fn close(&self) -> Result<(), SimulateError> {
-        match &self.bucket {
-            Some(bucket) => bucket.device.close().await.map_err(model_error),
-            None => Ok(()),
+        match (&self.bucket, &self.journal) {
+            (Some(bucket), _) => bucket.device.close().await.map_err(model_error),
+            (None, Some(journal)) => journal.device.close().await.map_err(model_error),
+            (None, None) => Ok(()),
         }
     }
 
     /// What a power failure of the machine may leave now; `None` if the run does not keep it.
     pub(crate) fn power_failure(&self, rng: &mut Rng) -> Option<Remains> {
-        match &self.bucket {
-            Some(bucket) => Some(Remains::Bucket(bucket.store.without_client(rng))),
-            None => self.disk.power_failure(rng).map(Remains::Disk),
+        match (&self.bucket, &self.journal) {
+            (Some(bucket), _) => Some(Remains::Bucket(bucket.store.without_client(rng))),
+            (None, Some(journal)) => {
+                let disk = self.disk.power_failure(rng)?;
+                Some(Remains::Journaled(disk, journal.local.power_failure(rng)?))
+            }
+            (None, None) => self.disk.power_failure(rng).map(Remains::Disk),
         }
     }
 }
@@ -159,6 +206,8 @@ impl Below {
 pub(crate) enum Remains {
     /// The content of the disk.
     Disk(Platter),
+    /// The content of the disk, and that of the device with its journal.
+    Journaled(Platter, Platter),
     /// The objects of the bucket.
     Bucket(MemoryStore),
 }
@@ -168,10 +217,15 @@ impl Remains {
     pub(crate) async fn device(
         self,
         rt: &Rt,
-        disk: impl FnOnce(Platter) -> Result<SimDisk, SimulateError>,
+        disk: impl Fn(Platter) -> Result<SimDisk, SimulateError>,
     ) -> Result<Rc<dyn BlockDevice>, SimulateError> {
         Ok(match self {
             Remains::Disk(platter) => Rc::new(disk(platter)?),
+            Remains::Journaled(main, local) => {
+                let (main, local) = (Rc::new(disk(main)?), Rc::new(disk(local)?));
+                let opened = Journaled::open(rt, main, local, JOURNAL).await;
+                Rc::new(opened.map_err(model_error)?.0)
+            }
             Remains::Bucket(objects) => Rc::new(open_in(rt, Rc::new(objects), 3).await?),
         })
     }

@@ -9,6 +9,7 @@
 mod bucket;
 mod flat;
 mod front;
+mod journal;
 
 use std::sync::Arc;
 
@@ -21,6 +22,7 @@ use twin_sim::{bus, cpu, model, queue};
 
 pub use bucket::Store;
 pub use front::Front;
+pub use journal::JournalDisk;
 
 use crate::costs::Costs;
 use crate::layouts::{LAYOUTS, layout};
@@ -66,6 +68,8 @@ pub struct Config {
     pub ssd: Option<model::FlatTimes>,
     /// The store of a bucket, where it is not that of its model.
     pub store: Store,
+    /// The journal before the disk, if there is one.
+    pub journal: JournalDisk,
     /// Costs of the processor, instead of its own.
     pub costs: Costs,
     /// Bytes of the volume; `None` for the whole disk.
@@ -96,6 +100,8 @@ enum Needs {
     Mechanical,
     Flat,
     Bucket,
+    NoBucket,
+    Journal,
 }
 
 impl Needs {
@@ -114,6 +120,14 @@ impl Needs {
             Needs::Mechanical => disk(model::Kind::Mechanical, "mechanical", "disk=disk-7200"),
             Needs::Flat => disk(model::Kind::Flat, "flat", "disk=ssd-sata"),
             Needs::Bucket => disk(model::Kind::Bucket, "bucket", "disk=s3-standard"),
+            Needs::NoBucket => {
+                let text = "is for disks: a mount of a bucket has a journal of its own kind, which is not modelled";
+                config.is_billed().then(|| text.to_string())
+            }
+            Needs::Journal => {
+                let text = "is the size of a journal, and there is none: set journal-disk too";
+                config.journal.disk.is_none().then(|| text.to_string())
+            }
         }
     }
 }
@@ -131,7 +145,12 @@ const COST: Unit = Unit::Time(twin_rt::MICROS, 1_000_000_000 * twin_rt::MICROS);
 const ANY_BYTES: Unit = Unit::bytes(0, u64::MAX);
 
 /// The keys of the machine and of the volume.
-const KEYS: &[(Needs, Key<Config>)] = &[
+fn keys() -> impl Iterator<Item = &'static (Needs, Key<Config>)> {
+    DISK_KEYS.iter().chain(bucket::KEYS).chain(journal::KEYS).chain(VOLUME_KEYS)
+}
+
+/// The keys of the disk, and of what is between it and the processor.
+const DISK_KEYS: &[(Needs, Key<Config>)] = &[
     (
         Needs::Nothing,
         Key::new(
@@ -253,39 +272,10 @@ const KEYS: &[(Needs, Key<Config>)] = &[
             |c| c.ssd.map_or(OWN.into(), |ssd| flat::text(&ssd)),
         ),
     ),
-    (
-        Needs::Bucket,
-        Key::own(
-            "prices",
-            "what a bucket charges, in dollars: for 1,000 requests that store and 1,000 that read, for a \
-             gigabyte a month, brought in, and read: 0.005/0.0004/0.023/0/0, or own",
-            "put/get/month/in/out",
-            |c, text| bucket::set(text, bucket::prices, &mut c.store.prices),
-            |c| c.store.prices.as_ref().map_or(OWN.into(), bucket::prices_text),
-        ),
-    ),
-    (
-        Needs::Bucket,
-        Key::own(
-            "request-rate",
-            "requests a second that a bucket takes before it says \"slow down\": those that change, those \
-             that read; or own",
-            "changes/reads",
-            |c, text| bucket::set(text, bucket::rates, &mut c.store.rates),
-            |c| c.store.rates.map_or(OWN.into(), bucket::rates_text),
-        ),
-    ),
-    (
-        Needs::Bucket,
-        Key::own(
-            "outage",
-            "when, after the load began, and how long a bucket answers nothing but errors: 60s+2min, or own \
-             for never",
-            "start+length",
-            |c, text| bucket::set(text, bucket::outage, &mut c.store.outage),
-            |c| c.store.outage.map_or(OWN.into(), bucket::outage_text),
-        ),
-    ),
+];
+
+/// The keys of the processor and of the volume.
+const VOLUME_KEYS: &[(Needs, Key<Config>)] = &[
     (
         Needs::Bus,
         Key::new("request-us", "time of the processor for a device request, or own", COST, |c| {
@@ -567,6 +557,7 @@ impl Config {
             report_early: None,
             ssd: None,
             store: Store::default(),
+            journal: JournalDisk::NONE,
             costs: Costs::default(),
             size: Some(4 << 30),
             size_asked: false,
@@ -649,7 +640,7 @@ impl Config {
         // The needs of keys can be checked only at the end. A preset's own settings may have no
         // effect: the presets that build on it add what they need.
         let asked = |name: &str| chosen.iter().any(|choice| choice.asked && choice.key == name);
-        for (needs, key) in KEYS.iter().filter(|(_, key)| asked(key.name)) {
+        for (needs, key) in keys().filter(|(_, key)| asked(key.name)) {
             if let Some(why) = needs.missing(&config) {
                 return Err(SettingsError::new(format!("{} {why}", key.name)));
             }
@@ -681,7 +672,7 @@ impl Config {
     /// machine and of the volume first, then the layout and its own. What the volume decides when it
     /// is made is `automatic`; a component's own figure is `own`.
     pub fn resolved(&self) -> Vec<(&'static str, String)> {
-        let common = KEYS.iter().map(|(_, key)| (key.name, key.text(self)));
+        let common = keys().map(|(_, key)| (key.name, key.text(self)));
         let layout = std::iter::once((LAYOUT, self.layout.name().to_string()));
         let own = self.of_layout.keys().into_iter().map(|key| {
             let is_open = key.value.is_empty();
@@ -694,7 +685,7 @@ impl Config {
 
     fn set(&mut self, choice: &Chosen<'_>) -> Result<(), SettingsError> {
         let Chosen { key, value, asked } = *choice;
-        if let Some((_, known)) = KEYS.iter().find(|(_, known)| known.name == key) {
+        if let Some((_, known)) = keys().find(|(_, known)| known.name == key) {
             return known.set(self, value);
         }
         let has = |kind: &dyn LayoutKind| kind.config().keys().iter().any(|k| k.name == key);
@@ -713,7 +704,7 @@ impl Config {
             None => {
                 let of_layout = self.of_layout.keys();
                 let of_layout = of_layout.iter().map(|key| key.name);
-                let known = KEYS.iter().map(|(_, key)| key.name).chain([LAYOUT]).chain(of_layout);
+                let known = keys().map(|(_, key)| key.name).chain([LAYOUT]).chain(of_layout);
                 Err(SettingsError::unknown("setting", key, known))
             }
         }
@@ -761,7 +752,7 @@ pub fn settings_help() -> String {
     }
     out += "\nKeys:\n";
     let base = Config::base(LAYOUTS[0]);
-    for (_, key) in KEYS {
+    for (_, key) in keys() {
         out += &format!("  {:<20} {} [{}]\n", key.name, key.about, key.text(&base));
     }
     let names: Vec<&str> = LAYOUTS.iter().map(|kind| kind.name()).collect();

@@ -266,6 +266,20 @@ pub struct DiskFigures {
     /// What a bucket charges; `None` if the disk is none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bill: Option<BillFigures>,
+    /// What went through the journal before it; `None` if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub journal: Option<JournalFigures>,
+}
+
+/// What went through a journal before a disk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct JournalFigures {
+    /// Bytes that were written to it.
+    pub written_bytes: u64,
+    /// Bytes that it brought to the disk: without what was written again, or discarded, before.
+    pub moved_bytes: u64,
+    /// Bytes that it still has when everything is durable.
+    pub waiting_bytes: u64,
 }
 
 impl DiskFigures {

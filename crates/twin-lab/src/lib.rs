@@ -79,7 +79,7 @@ pub use comparison::{
     Comparison, LOG_EXPLAINED, about_workload, default_settings, figures_report, log_course,
     settings,
 };
-pub use config::{Config, Front, Store, compared_by_default, settings_help};
+pub use config::{Config, Front, JournalDisk, Store, compared_by_default, settings_help};
 pub use costs::Costs;
 pub use error::{SimulateError, model_error};
 pub use event_log::{EventLog, log_categories};

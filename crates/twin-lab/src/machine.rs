@@ -36,7 +36,10 @@ impl Machine {
         };
         let below = match config.is_billed() {
             true => Below::in_bucket(rt, run, disk.start()).await?,
-            false => Below::of(disk.start()),
+            false => match journal_disk(rt, run)? {
+                Some(local) => Below::journaled(rt, disk.start(), local).await?,
+                None => Below::of(disk.start()),
+            },
         };
         let device: Rc<dyn BlockDevice> = match config.bus.is_some() || config.machine.is_some() {
             true => {
@@ -84,6 +87,16 @@ pub(crate) fn disk(rt: &Rt, run: &Run) -> Result<Builder, SimulateError> {
         Some(platter) => disk.platter(platter.clone()),
         None => disk,
     })
+}
+
+/// The device with the journal of a run, if there is one.
+fn journal_disk(rt: &Rt, run: &Run) -> Result<Option<SimDisk>, SimulateError> {
+    let Some(known) = run.config.journal.disk else { return Ok(None) };
+    let size = Some(run.config.journal.size);
+    let options = model::Options { size, seed: run.seed, ..model::Options::default() };
+    let disk = SimDisk::builder(rt, known.build(&options).map_err(model_error)?);
+    let disk = disk.name(known.name).scheduler(run.config.queue.make());
+    Ok(Some(if run.crashable { disk.crashable() } else { disk }.start()))
 }
 
 /// The configuration's processor, with the costs that the configuration sets.

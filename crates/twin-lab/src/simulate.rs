@@ -437,7 +437,8 @@ fn figures(
     let span_s = report.span_ns as f64 / 1e9;
     let disk = &below.disk;
     let disk_use = disk_figures(disk, (before.wear, before.mechanics_ns));
-    let disk_use = DiskFigures { bill: below.bill(before.counts), ..disk_use };
+    let (bill, journal) = (below.bill(before.counts), below.journal());
+    let disk_use = DiskFigures { bill, journal, ..disk_use };
     let cache = volume.core().cache.stats();
     let (hits, misses) = (cache.hits - before.cache.hits, cache.misses - before.cache.misses);
     let verbs = Verb::ALL.iter().filter(|&&verb| report.verb(verb).done > 0).map(|&verb| {
@@ -514,5 +515,6 @@ pub(crate) fn disk_figures(
         time_s: stats.parts.named().iter().map(|&(name, ns)| (name, seconds(ns))).collect(),
         wear: wear.map(|(now, before)| WearFigures::since(&now, &before, stats.writes.bytes)),
         bill: None,
+        journal: None,
     }
 }

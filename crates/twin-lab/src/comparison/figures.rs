@@ -1,7 +1,9 @@
 //! Figures as tables: a summary with a row for each run, and all figures with a column for each run.
 
 use crate::bill::BillFigures;
-use crate::figures::{BusFigures, Figures, Latency, NetworkFigures, WAITING, WearFigures};
+use crate::figures::{
+    BusFigures, Figures, JournalFigures, Latency, NetworkFigures, WAITING, WearFigures,
+};
 use crate::verdict::{MEASURES, MeasureEntry, by_place, text_of};
 use twin_report::table::Cell;
 use twin_report::units::{dollars, duration, mib};
@@ -183,6 +185,19 @@ fn of_some_disks(all: &[&Figures], row: &mut impl FnMut(&str, &dyn Fn(&Figures) 
     if all.iter().any(|f| f.disk_use.bill.is_some()) {
         bill(row);
     }
+    if all.iter().any(|f| f.disk_use.journal.is_some()) {
+        journal(row);
+    }
+}
+
+/// The rows of journals before disks.
+fn journal(row: &mut impl FnMut(&str, &dyn Fn(&Figures) -> String)) {
+    let cell = |f: &Figures, of: fn(&JournalFigures) -> u64| {
+        f.disk_use.journal.as_ref().map_or("no journal".into(), |journal| mib(of(journal)))
+    };
+    row("to the journal", &|f| cell(f, |journal| journal.written_bytes));
+    row("  from there to the disk", &|f| cell(f, |journal| journal.moved_bytes));
+    row("  still there", &|f| cell(f, |journal| journal.waiting_bytes));
 }
 
 /// The rows of the bills of buckets.

@@ -2,12 +2,12 @@
 
 use twin_bucket::PACK_BYTES;
 use twin_rt::{Nanos, SECS};
-use twin_settings::SettingsError;
 use twin_settings::value::{list, nanos, nanos_text, number};
+use twin_settings::{Key, SettingsError};
 use twin_sim::model::Prices;
 use twin_sim::{Outage, Rates};
 
-use super::{Config, OWN};
+use super::{Config, Needs, OWN};
 
 /// The highest sum: more is a slip of the pen.
 const MOST_USD: f64 = 1e6;
@@ -24,6 +24,43 @@ pub struct Store {
     /// When it does not work; counted from the beginning of the load.
     pub outage: Option<Outage>,
 }
+
+/// The keys.
+pub(super) const KEYS: &[(Needs, Key<Config>)] = &[
+    (
+        Needs::Bucket,
+        Key::own(
+            "prices",
+            "what a bucket charges, in dollars: for 1,000 requests that store and 1,000 that read, for a \
+             gigabyte a month, brought in, and read: 0.005/0.0004/0.023/0/0, or own",
+            "put/get/month/in/out",
+            |c, text| set(text, prices, &mut c.store.prices),
+            |c| c.store.prices.as_ref().map_or(OWN.into(), prices_text),
+        ),
+    ),
+    (
+        Needs::Bucket,
+        Key::own(
+            "request-rate",
+            "requests a second that a bucket takes before it says \"slow down\": those that change, those \
+             that read; or own",
+            "changes/reads",
+            |c, text| set(text, rates, &mut c.store.rates),
+            |c| c.store.rates.map_or(OWN.into(), rates_text),
+        ),
+    ),
+    (
+        Needs::Bucket,
+        Key::own(
+            "outage",
+            "when, after the load began, and how long a bucket answers nothing but errors: 60s+2min, or own \
+             for never",
+            "start+length",
+            |c, text| set(text, outage, &mut c.store.outage),
+            |c| c.store.outage.map_or(OWN.into(), outage_text),
+        ),
+    ),
+];
 
 /// Sets what a text says, or what is the model's own.
 pub(super) fn set<T>(

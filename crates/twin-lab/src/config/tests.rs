@@ -32,23 +32,20 @@ fn what_a_text_resolves_to_has_every_key_and_makes_the_same_configuration() {
     for text in ["lfs:disk=hp97560,cache=8M,victim=greedy", "ffs-m8r2", "vsfs:size=64M"] {
         let config = Config::parse(text).unwrap();
         let resolved = config.resolved();
-        let mut keys: Vec<&str> = resolved.iter().map(|(key, _)| *key).collect();
+        let mut names: Vec<&str> = resolved.iter().map(|(key, _)| *key).collect();
         let value = |name| &resolved.iter().find(|(key, _)| *key == name).unwrap().1;
         assert_eq!(
             (value(LAYOUT).as_str(), value("disk").as_str()),
             (config.layout.name(), config.disk.name)
         );
-        assert_eq!(keys.len(), KEYS.len() + 1 + config.of_layout.keys().len(), "{text}");
-        keys.sort_unstable();
-        keys.dedup();
-        assert_eq!(keys.len(), resolved.len(), "{text}");
+        assert_eq!(names.len(), keys().count() + 1 + config.of_layout.keys().len(), "{text}");
+        names.sort_unstable();
+        names.dedup();
+        assert_eq!(names.len(), resolved.len(), "{text}");
         // What is not a setting of its own, or counts on the presence of something else.
         let is_open = |value: &str| [OWN, AUTOMATIC, "none"].contains(&value);
-        let needy: Vec<&str> = KEYS
-            .iter()
-            .filter(|(needs, _)| *needs != Needs::Nothing)
-            .map(|(_, key)| key.name)
-            .collect();
+        let needy: Vec<&str> =
+            keys().filter(|(needs, _)| *needs != Needs::Nothing).map(|(_, key)| key.name).collect();
         let set = resolved.iter().filter(|(key, value)| !is_open(value) && !needy.contains(key));
         let set: Vec<String> = set.map(|(key, value)| format!("{key}={value}")).collect();
         let name = config.layout.name();

@@ -62,6 +62,21 @@ pub(super) const NVME: FlatSsdFigures = FlatSsdFigures {
     write_cache: true,
 };
 
+/// Persistent memory, as a device. Assumed, no particular product: a third of a microsecond to read, a tenth to write, and 2 GB/s are
+/// the order of what is published of memory modules that keep their content; a flush is a fence.
+pub(super) const PMEM: FlatSsdFigures = FlatSsdFigures {
+    size: 128_000_000_000,
+    sector: 512,
+    max_io: 1 << 20,
+    depth: 64,
+    channels: 8,
+    read_ns: 300,
+    write_ns: 100,
+    flush_ns: 100,
+    link_bytes_per_s: 2_000_000_000,
+    write_cache: true,
+};
+
 /// A flat SSD. Its state is the time at which each channel and each direction of the link becomes
 /// free.
 pub struct FlatSsd {

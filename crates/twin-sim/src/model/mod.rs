@@ -361,6 +361,7 @@ pub static REGISTRY: Registry<Known> = Registry::new(
         drive!("disk-7200", "a 4 TB disk of the 2010s, 7200 rpm", drives::disk_7200::figures),
         flat!("ssd-sata", "a flat SATA SSD, 512 GB", flat::SATA),
         flat!("ssd-nvme", "a flat NVMe SSD, 1 TB", flat::NVME),
+        flat!("pmem", "persistent memory, 128 GB, assumed", flat::PMEM),
         flash!("ssd-tlc", "an NVMe SSD with its translation layer, 1 TB", ssd::TLC),
         flash!("ssd-mqsim", "MQSim's default SSD with its translation layer", ssd::MQSIM),
         bucket!("s3-standard", "a bucket of S3, Standard, us-east-1, 2026-11", bucket::STANDARD),
