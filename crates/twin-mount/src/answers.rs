@@ -12,6 +12,7 @@ use std::rc::Rc;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use twin_bucket::{Counts, JournalStatus};
+use twin_disk::journaled::{Journaled, Waiting};
 use twin_disk::{Freezable, Frozen, IoError, IoErrorKind};
 use twin_fs::SnapshotView;
 use twin_fs::scrub::ScrubHow;
@@ -121,6 +122,8 @@ pub struct Answers {
     pub recording: Rc<OnceCell<Recording>>,
     /// What the store was asked, if the volume is in one.
     pub store: Option<StoreFigures>,
+    /// The journal before its device, if there is one.
+    pub journal: Option<Journaled>,
     /// What is served in place of the volume, if it is followed.
     pub followed: Option<Followed>,
     /// Its scrubs.
@@ -198,6 +201,7 @@ impl Answers {
             "cleaner": cleaner(&volume),
             "scrub": self.scrubbing.figures(),
             "bucket": self.store.as_ref().map(|store| bucket(store())),
+            "journal": self.journal.as_ref().map(|journal| journal_figures(journal.waiting())),
             "follow": self.followed.as_ref().map(|followed| follow(followed, host.rt().now())),
         })
     }
@@ -226,6 +230,18 @@ fn follow(followed: &Followed, now: Time) -> Value {
         "states": states,
         "kept_states": kept,
         "failing": failing,
+    })
+}
+
+/// What is in a journal before a device.
+fn journal_figures(waiting: Waiting) -> Value {
+    let Waiting { bytes, used, size, written, moved } = waiting;
+    json!({
+        "waiting_bytes": bytes,
+        "used_bytes": used,
+        "size": size,
+        "written_bytes": written,
+        "moved_bytes": moved,
     })
 }
 

@@ -25,6 +25,10 @@ pub fn layout_of(image: &Path) -> Result<&'static dyn LayoutKind, String> {
     match content::of(image) {
         None => Ok(LAYOUTS[0]),
         Some(Content::Volume(layout)) => Ok(layout),
+        Some(Content::Journaled(..)) => Err(format!(
+            "{name}: its newest content is in the journal with which it was mounted. `twinfs mount --journal-file JOURNAL \
+             {name} DIR` brings it back, and unmounting then makes the image whole"
+        )),
         Some(Content::Empty) => Err(format!(
             "{name} is empty, it holds no volume: `twinfs mkfs --size 4G {name}` makes one"
         )),
@@ -40,6 +44,19 @@ pub fn layout_of(image: &Path) -> Result<&'static dyn LayoutKind, String> {
             None => format!("{name}: this is {known}, not a twinfs volume"),
         }),
     }
+}
+
+/// The same of an image that is mounted with a journal, in which its newest content may be.
+///
+/// # Errors
+/// As [`layout_of`], and if this is no image.
+pub fn layout_with_journal(image: &Path) -> Result<&'static dyn LayoutKind, String> {
+    if media::of(image)?.is_none()
+        && let Some(Content::Journaled(layout, _)) = content::of(image)
+    {
+        return Ok(layout);
+    }
+    layout_of(image)
 }
 
 /// That an image holds a log-structured volume, for a command that works on these alone.

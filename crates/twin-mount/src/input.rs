@@ -172,7 +172,7 @@ impl Wanted {
                     | Found::Special(_)
                     | Found::Operations
                     | Found::Flight
-                    | Found::Other(Content::Empty | Content::Volume(_))
+                    | Found::Other(Content::Empty | Content::Volume(_) | Content::Journaled(..))
             ),
             _ => false,
         }
@@ -221,6 +221,9 @@ impl Found {
             }
             Found::Other(Content::Volume(_)) => {
                 format!("`twinfs stat {name}` shows it and `twinfs mount {name} DIR` mounts it")
+            }
+            Found::Other(Content::Journaled(..)) => {
+                format!("`twinfs mount --journal-file JOURNAL {name} DIR` mounts it")
             }
             Found::NfsText | Found::Other(Content::Known(content::CAPTURE)) => {
                 format!("`twinfs gather {name} -o TRACE` makes a trace of it")

@@ -28,7 +28,7 @@ use twin_lab::{CLOSE, MountFlush};
 use twin_rt::Categories;
 
 use crate::answers::{Answers, Recording};
-use crate::image::layout_of;
+use crate::image::{layout_of, layout_with_journal};
 use crate::media::{Close, How};
 use crate::nfs::{Beside, NfsBeside, Running};
 use crate::observers::ObservedFile;
@@ -134,8 +134,18 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
             return Err(why);
         }
     };
-    let Opened { volume, recovery, flight, freezable, observers, close, store, follow, host: _ } =
-        opened;
+    let Opened {
+        volume,
+        recovery,
+        flight,
+        freezable,
+        observers,
+        close,
+        store,
+        journal,
+        follow,
+        host: _,
+    } = opened;
     if let (Some(flight), Some(path)) = (&flight, &request.flight) {
         flight.on_end(end_of_recording(words, "the flight log", path.clone()));
     }
@@ -154,6 +164,7 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
         image,
         recording,
         store,
+        journal,
         followed: follow.as_ref().map(|(_, followed)| followed.clone()),
         scrubbing: Scrubbing::default(),
         say: Rc::new(move |line| log.say(Grade::Error, line)),
@@ -202,8 +213,10 @@ fn prepare(request: &MountRequest) -> Result<(&'static dyn LayoutKind, Option<Tr
         ("--log-file", &request.log_file),
         ("--observe-file", &request.observed),
     ];
-    for (option, path) in others {
-        let Some(path) = path else { continue };
+    let local = [("--local-cache", &request.how.cache), ("--journal-file", &request.how.journal)];
+    let local = local.into_iter().filter_map(|(option, file)| Some((option, &file.as_ref()?.path)));
+    let others = others.into_iter().filter_map(|(option, path)| Some((option, path.as_ref()?)));
+    for (option, path) in others.chain(local) {
         let same = files.iter().find(|(_, other)| relation(path, other) == Relation::Same);
         if let Some((what, _)) = same {
             return Err(format!("{option} {}: this is {what} itself", path.display()));
@@ -211,7 +224,10 @@ fn prepare(request: &MountRequest) -> Result<(&'static dyn LayoutKind, Option<Tr
         files.push((option, path));
     }
     must_be_outside(&request.dir, &files)?;
-    let layout = layout_of(&request.image)?;
+    let layout = match &request.how.journal {
+        Some(_) => layout_with_journal(&request.image)?,
+        None => layout_of(&request.image)?,
+    };
     let image = request.image.display();
     if !layout.is_log() {
         let given =
@@ -324,10 +340,12 @@ fn serve_opened(
             Some(nfs) => nfs.end().await,
             None => Ok(()),
         };
-        let mut closed = closing.close().await.map_err(|e| e.to_string());
-        if let (Ok(()), Some(close)) = (&closed, close_medium) {
-            closed = close().await;
-        }
+        let closed = closing.close().await;
+        // What is below keeps what the volume wrote, even if it cannot be ended properly.
+        let ended = match (&closed, close_medium) {
+            (Ok(()), Some(close)) => close().await,
+            _ => Ok(()),
+        };
         let finished = match &flight {
             Some(flight) => flight.finish(closing.core().rt.digest()).map(|_| ()),
             None => Ok(()),
@@ -338,6 +356,7 @@ fn serve_opened(
                  synced before is there, and the next mount recovers it"
             )
         })?;
+        ended.map_err(|e| format!("unmounted without loss, but {e}"))?;
         finished.map_err(|e| format!("the flight log: {e}"))?;
         served
     };

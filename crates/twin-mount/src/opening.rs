@@ -4,17 +4,19 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
+use twin_disk::journaled::{Journaled, Replayed};
 use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Freezable, IoKind, Recorded};
 use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, Settings, Volume};
 use twin_host::{
     FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Interrupts, NewFile,
+    random_bytes,
 };
 use twin_lab::FlightSettings;
 use twin_lab::follow::{Followed, Watch};
 use twin_rt::{Categories, LogEvent};
 use twin_settings::{SettingsError, grammar};
 
-use crate::media::{self, Close, How, Media, Medium, StoreFigures};
+use crate::media::{self, Close, How, LocalFile, Media, Medium, StoreFigures};
 use crate::observers::Observers;
 
 /// Who is told of events.
@@ -38,6 +40,8 @@ pub struct Opened {
     pub close: Option<Close>,
     /// What the store of such a medium was asked.
     pub store: Option<StoreFigures>,
+    /// The journal before its device, if there is one.
+    pub journal: Option<Journaled>,
     /// If the volume is followed, what is served in its place, and who looks for newer states.
     pub follow: Option<(Watch, Followed)>,
 }
@@ -141,9 +145,12 @@ pub fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused
     if let Some((media, name)) = media::of(image)? {
         return open_on_medium(media, name, options);
     }
-    let OpenOptions {
-        layout, of_layout, image: image_options, host, settings, flight, log, ..
-    } = options;
+    let OpenOptions { layout, of_layout, image: image_options, how, host, settings, flight, log } =
+        options;
+    if how.journal.is_some() && flight.is_some() {
+        let name = image.display();
+        return Err(format!("{name}: a flight log is for images without a journal").into());
+    }
     // Looked at on a host of its own: a flight begins when the volume is opened.
     let (info, image_options) = probe(image, layout, &image_options)?;
     let flight = match &flight {
@@ -162,23 +169,103 @@ pub fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused
     }
     let device = FileDevice::open(&host, image, &image_options).map_err(|e| e.to_string())?;
     let requests = device.requests();
+    if how.journal.is_some() && image_options.read_only {
+        // Opening a journal brings what it has to the image, and then forgets it.
+        return Err(format!(
+            "{}: cannot be written, so its journal stays as it is",
+            image.display()
+        )
+        .into());
+    }
+    let device = Behind::of(&host, Rc::new(device), how.journal.as_ref())?;
+    let (journal, replayed) = (device.journal, device.replayed);
     let (device, freezable) = match &flight {
         Some(flight) => {
             let log = Rc::clone(flight) as Rc<dyn DeviceLog>;
-            let device = Recorded::with_log(host.rt().clone(), device, log);
+            let device = Recorded::with_log(host.rt().clone(), device.device, log);
             (Rc::new(device) as Rc<dyn BlockDevice>, None)
         }
         None => {
-            let device = Freezable::new(host.rt(), Rc::new(device));
+            let device = Freezable::new(host.rt(), device.device);
             (Rc::new(device.clone()) as Rc<dyn BlockDevice>, Some(device))
         }
     };
-    let twin_fs::Opened { volume, recovery } =
-        open_device(&host, image, device, &*of_layout, settings)?;
+    let opening = of_layout.open(host.rt(), device, Cpu::none(), settings);
+    let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
+    let twin_fs::Opened { volume, recovery } = opened.map_err(|error| {
+        // What cannot be opened must be open to a repair, which knows no journals. If this fails, the next attempt says so.
+        if let Some(journal) = &journal {
+            let _ = host.rt().block_on(journal.close());
+        }
+        Refused::by(&host, image, &error)
+    })?;
     let observers = flight.is_none().then(|| Observers::of(&host, &volume, requests));
-    let (close, store) = (None, None);
-    let follow = None;
-    Ok(Opened { host, volume, recovery, flight, freezable, observers, close, store, follow })
+    let recovery = match (replayed, recovery) {
+        (Some(replayed), Some(recovery)) => Some(format!("{replayed}; {recovery}")),
+        (replayed, recovery) => replayed.or(recovery),
+    };
+    let close = journal.clone().map(|journal| emptied(journal, image));
+    let (store, follow) = (None, None);
+    Ok(Opened {
+        host,
+        volume,
+        recovery,
+        flight,
+        freezable,
+        observers,
+        close,
+        store,
+        journal,
+        follow,
+    })
+}
+
+/// A device, or one behind a journal.
+struct Behind {
+    device: Rc<dyn BlockDevice>,
+    journal: Option<Journaled>,
+    /// What the journal brought to the device, in words.
+    replayed: Option<String>,
+}
+
+impl Behind {
+    fn of(
+        host: &Host,
+        device: Rc<dyn BlockDevice>,
+        journal: Option<&LocalFile>,
+    ) -> Result<Behind, String> {
+        let Some(file) = journal else {
+            return Ok(Behind { device, journal: None, replayed: None });
+        };
+        let local = file.open(host)?;
+        let opening = Journaled::open(host.rt(), device, local, random_bytes()?);
+        let opened = host.rt().block_on(opening).map_err(|error| error.to_string())?;
+        let (journaled, replayed) = opened.map_err(|error| error.to_string())?;
+        let Replayed { records, bytes } = replayed;
+        let words = || format!("{records} writes ({bytes} bytes) came from the journal");
+        Ok(Behind {
+            device: Rc::new(journaled.clone()),
+            journal: Some(journaled),
+            replayed: (records > 0).then(words),
+        })
+    }
+}
+
+/// Brings what is in a journal to its image.
+fn emptied(journal: Journaled, image: &Path) -> Close {
+    let name = image.display().to_string();
+    Rc::new(move || {
+        let (journal, name) = (journal.clone(), name.clone());
+        Box::pin(async move {
+            journal.close().await.map_err(|error| {
+                let bytes = journal.waiting().bytes;
+                format!(
+                    "{name}: {error}; the journal keeps {bytes} bytes that the image does not have: mount it again with the \
+                     same journal"
+                )
+            })
+        })
+    })
 }
 
 /// The same of a volume that is no image.
@@ -212,6 +299,7 @@ fn open_on_medium(media: &dyn Media, name: &str, options: OpenOptions) -> Result
             observers,
             close,
             store,
+            journal: None,
             follow,
         });
     }
@@ -219,8 +307,19 @@ fn open_on_medium(media: &dyn Media, name: &str, options: OpenOptions) -> Result
     let device = Rc::new(freezable.clone());
     let opened = open_device(&host, Path::new(name), device, &*of_layout, settings)?;
     let twin_fs::Opened { volume, recovery } = opened;
-    let (freezable, follow) = (Some(freezable), None);
-    Ok(Opened { host, volume, recovery, flight, freezable, observers, close, store, follow })
+    let (freezable, journal, follow) = (Some(freezable), None, None);
+    Ok(Opened {
+        host,
+        volume,
+        recovery,
+        flight,
+        freezable,
+        observers,
+        close,
+        store,
+        journal,
+        follow,
+    })
 }
 
 /// Opens the volume in an image on a host that has others too. Flights are not for these.

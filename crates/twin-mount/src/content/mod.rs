@@ -15,6 +15,7 @@ use std::path::Path;
 
 use rustix::fs::{SeekFrom, seek};
 
+use twin_disk::journaled::{JournalId, id_text, mark_of};
 use twin_fs::LayoutKind;
 use twin_lab::layouts::LAYOUTS;
 
@@ -40,6 +41,8 @@ const MOST_PIECES: usize = 4096;
 pub enum Content {
     /// A volume of ours, sound or not, of this layout.
     Volume(&'static dyn LayoutKind),
+    /// A volume of this layout whose newest content is in the journal of this identity.
+    Journaled(&'static dyn LayoutKind, JournalId),
     /// Something known, with its article.
     Known(&'static str),
     /// Text of some kind.
@@ -56,6 +59,9 @@ impl PartialEq for Content {
     fn eq(&self, other: &Content) -> bool {
         match (self, other) {
             (Content::Volume(one), Content::Volume(other)) => one.name() == other.name(),
+            (Content::Journaled(one, id), Content::Journaled(other, its)) => {
+                one.name() == other.name() && id == its
+            }
             (Content::Known(one), Content::Known(other)) => one == other,
             (Content::Unknown(one), Content::Unknown(other)) => one == other,
             (Content::Text, Content::Text)
@@ -72,6 +78,10 @@ impl std::fmt::Display for Content {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Content::Volume(layout) => f.write_str(layout.noun()),
+            Content::Journaled(layout, id) => {
+                let (noun, id) = (layout.noun(), id_text(id));
+                write!(f, "{noun} whose newest content is in the journal {id}")
+            }
             Content::Known(name) => f.write_str(name),
             Content::Text => f.write_str("a text file"),
             Content::Blank => f.write_str("blank"),
@@ -182,7 +192,7 @@ impl Source {
 
     /// Our own superblock, if one begins there.
     fn own_at(&self, at: u64) -> Option<Content> {
-        own(&self.read(at, 8))
+        own(&self.read(at, 512))
     }
 
     /// The copy of a superblock at the end of the device.
@@ -287,8 +297,11 @@ impl Source {
 
 /// The volume of ours that these bytes are the superblock of.
 fn own(bytes: &[u8]) -> Option<Content> {
-    let kind = LAYOUTS.iter().find(|kind| bytes.starts_with(kind.magic()))?;
-    Some(Content::Volume(*kind))
+    let of = |bytes: &[u8]| LAYOUTS.iter().copied().find(|kind| bytes.starts_with(kind.magic()));
+    match mark_of(bytes) {
+        Some((id, magic)) => Some(Content::Journaled(of(&magic)?, id)),
+        None => of(bytes).map(Content::Volume),
+    }
 }
 
 /// True if these bytes are text: printable, in UTF-8, but for a character that is cut at the end.

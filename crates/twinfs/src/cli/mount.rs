@@ -84,9 +84,10 @@ pub(crate) struct Mount {
         requires = "local_cache"
     )]
     pub(crate) local_cache_size: Size,
-    /// Acknowledge syncs of a volume in a bucket when they are durable in this file or on this block device, and bring them to the
-    /// bucket in the background. What is not there yet is on this machine alone, and the next mount here brings it, with the
-    /// same journal. While the bucket cannot be reached the mount goes on until the journal is full.
+    /// Acknowledge syncs when they are durable in this file or on this block device, which should be faster than the image or bucket
+    /// behind it, and bring them there in the background. Until then the newest content is here alone: an image
+    /// can be mounted with the same journal only, until it was unmounted, and what a bucket does not have yet the next mount here brings. A
+    /// file is made if there is none. While a bucket cannot be reached the mount goes on until the journal is full.
     #[arg(help_heading = "Device", long, value_name = "FILE", conflicts_with = "read_only")]
     pub(crate) journal_file: Option<PathBuf>,
     /// The size of the journal, if its file does not exist yet.

@@ -103,8 +103,8 @@ fn make_absolute(args: &mut Mount) -> Result<(), String> {
 /// How a volume in a bucket is opened.
 fn how(args: &Mount) -> Result<How, String> {
     let is_image = is_remote(&args.image).is_none();
-    if is_image && (args.take_over || args.local_cache.is_some() || args.journal_file.is_some()) {
-        let words = "--take-over, --local-cache and --journal-file are for volumes in buckets";
+    if is_image && (args.take_over || args.local_cache.is_some()) {
+        let words = "--take-over and --local-cache are for volumes in buckets";
         return Err(format!("{words}, s3://BUCKET/NAME"));
     }
     if is_image && args.key.named().is_some() {

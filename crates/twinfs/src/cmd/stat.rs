@@ -91,6 +91,15 @@ fn scrub_in_words(scrub: &serde_json::Value) -> String {
     format!("\nscrub            {phase}: {read} read, {flaws} flaws")
 }
 
+/// What is in the journal before an image; nothing if there is none.
+fn journal_in_words(journal: &serde_json::Value) -> String {
+    let size = |name: &str| journal[name].as_u64().map(Size);
+    let (Some(waiting), Some(size)) = (size("waiting_bytes"), size("size")) else {
+        return String::new();
+    };
+    format!("\njournal          {waiting} of {size} that the image does not have yet")
+}
+
 /// What the store of a volume in a bucket was asked since the mount; nothing if there is none.
 fn bucket_in_words(bucket: &serde_json::Value) -> String {
     let Some(puts) = bucket["puts"].as_u64() else { return String::new() };
@@ -187,6 +196,7 @@ fn of_mount(args: &Stat, mut printer: Printer) -> Outcome {
             size("dirty_bytes")
         ) + &super::stat_cleaner::in_words(&figures["cleaner"])
             + &scrub_in_words(&figures["scrub"])
+            + &journal_in_words(&figures["journal"])
             + &bucket_in_words(&figures["bucket"])
             + &follow_in_words(&figures["follow"])
     });

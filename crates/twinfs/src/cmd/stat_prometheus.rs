@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A metric: its name after `twinfs_`, its kind, its help, and where it is in the row of `stat --format json`.
 type Metric = (&'static str, &'static str, &'static str, &'static str);
 
-const METRICS: [Metric; 38] = [
+const METRICS: [Metric; 41] = [
     ("capacity_bytes", "gauge", "Size of the volume.", "/capacity_bytes"),
     ("used_bytes", "gauge", "Bytes in use.", "/used_bytes"),
     ("used_inodes", "gauge", "Inodes in use.", "/used_inodes"),
@@ -147,6 +147,24 @@ const METRICS: [Metric; 38] = [
         "gauge",
         "Bytes that were synced and are on this machine alone.",
         "/figures/bucket/waiting/bytes",
+    ),
+    (
+        "journal_waiting_bytes",
+        "gauge",
+        "Bytes in the journal before the image that the image does not have.",
+        "/figures/journal/waiting_bytes",
+    ),
+    (
+        "journal_written_bytes_total",
+        "counter",
+        "Bytes that were written to that journal.",
+        "/figures/journal/written_bytes",
+    ),
+    (
+        "journal_moved_bytes_total",
+        "counter",
+        "Bytes that it brought to the image.",
+        "/figures/journal/moved_bytes",
     ),
     ("follow_head", "gauge", "The head that a mount that follows shows.", "/figures/follow/head"),
     (
