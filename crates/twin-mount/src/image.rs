@@ -27,7 +27,8 @@ pub fn layout_of(image: &Path) -> Result<&'static dyn LayoutKind, String> {
         Some(Content::Volume(layout)) => Ok(layout),
         Some(Content::Journaled(..)) => Err(format!(
             "{name}: its newest content is in the journal with which it was mounted. `twinfs mount --journal-file JOURNAL \
-             {name} DIR` brings it back, and unmounting then makes the image whole"
+             {name} DIR` brings it back, and unmounting then makes the image whole. Only if the journal is lost: `twinfs check --repair \
+             --lost-journal {name}`"
         )),
         Some(Content::Empty) => Err(format!(
             "{name} is empty, it holds no volume: `twinfs mkfs --size 4G {name}` makes one"

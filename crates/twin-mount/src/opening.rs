@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use twin_disk::journaled::{Journaled, Replayed};
+use twin_disk::journaled::{Journaled, Replayed, forget_journal};
 use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Freezable, IoKind, Recorded};
 use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, Settings, Volume};
 use twin_host::{
@@ -248,6 +248,22 @@ impl Behind {
             journal: Some(journaled),
             replayed: (records > 0).then(words),
         })
+    }
+}
+
+/// Lets an image be what it is without the journal with which it was mounted.
+///
+/// # Errors
+/// If it was mounted without one, or cannot be written.
+pub fn give_up_journal(host: &Host, image: &Path) -> Result<(), String> {
+    let name = image.display();
+    media::must_be_here(image, "--lost-journal")?;
+    let device = FileDevice::open(host, image, &ImageOptions::default());
+    let device = Rc::new(device.map_err(|error| error.to_string())?);
+    match host.rt().block_on(forget_journal(device)).map_err(|error| error.to_string())? {
+        Ok(true) => Ok(()),
+        Ok(false) => Err(format!("{name}: nothing of it is in a journal")),
+        Err(error) => Err(format!("{name}: {error}")),
     }
 }
 

@@ -707,6 +707,10 @@ pub(crate) struct Check {
     /// lost+found, and list what is lost.
     #[arg(long)]
     pub(crate) repair: bool,
+    /// The journal with which the image was mounted (`mount --journal-file`) is lost: give up what only it had, which
+    /// may be what was synced last, and repair what the image has.
+    #[arg(long, requires = "repair")]
+    pub(crate) lost_journal: bool,
     /// The image file or block device.
     pub(crate) image: PathBuf,
 }

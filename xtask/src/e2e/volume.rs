@@ -212,6 +212,11 @@ impl<'a> Volume<'a> {
         &self.dir
     }
 
+    /// Its image.
+    pub(crate) fn image(&self) -> &Path {
+        &self.image
+    }
+
     /// Mounts it, and returns the duration.
     ///
     /// # Errors

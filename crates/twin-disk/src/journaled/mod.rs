@@ -169,6 +169,19 @@ impl Journaled {
     }
 }
 
+/// Takes the mark of a journal that is lost from a device. What only the journal had is gone, so what is on the device may be torn.
+/// Returns false if there is no mark.
+///
+/// # Errors
+/// If the device fails.
+pub async fn forget_journal(main: Rc<dyn BlockDevice>) -> Result<bool, IoError> {
+    let main = MainDevice::read_mark(main).await?;
+    match main.mark() {
+        Some(_) => main.set_mark(None).await,
+        None => Ok(false),
+    }
+}
+
 /// The identity under which the two go on, if they belong together.
 fn fitting(main: &MainDevice, found: &Found, fresh: JournalId) -> Result<JournalId, RingError> {
     let owner = found.owner().filter(|owner| !owner.is_empty());

@@ -9,15 +9,18 @@ use twin_fs::{CheckReport, CheckRequest};
 use twin_host::{Host, HostOptions, ImageOptions, Interrupts};
 use twin_mount::image::layout_of;
 use twin_mount::media;
-use twin_mount::opening::device_anywhere;
+use twin_mount::opening::{device_anywhere, give_up_journal};
 use twin_report::Report;
 
 use crate::cli::Check;
 
 pub(crate) fn run(args: &Check, interrupts: &Interrupts) -> Outcome {
     let mut printer = Printer::of(&args.output, interrupts)?;
-    let kind = layout_of(&args.image)?;
     let host = Host::start(HostOptions::default()).map_err(|e| e.to_string())?;
+    if args.lost_journal {
+        give_up_journal(&host, &args.image)?;
+    }
+    let kind = layout_of(&args.image)?;
     let image = ImageOptions { read_only: !args.repair, ..ImageOptions::default() };
     let (device, close) = device_anywhere(&host, &args.image, kind, &image)?;
     let bar = match args.quiet {

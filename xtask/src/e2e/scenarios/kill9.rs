@@ -83,7 +83,7 @@ fn run(bench: &Bench) -> Outcome {
 }
 
 /// Works with fsync and without, and kills the daemon after a while.
-fn work_until_killed(
+pub(super) fn work_until_killed(
     bench: &Bench,
     volume: &mut Volume<'_>,
     writers: &mut [Writer],

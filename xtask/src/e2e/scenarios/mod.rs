@@ -26,6 +26,7 @@ mod holes;
 mod hostile;
 mod idle;
 mod instructions;
+mod journal;
 mod kernel;
 mod kill9;
 mod loopdev;
@@ -86,6 +87,7 @@ pub(crate) const SCENARIOS: &[Scenario] = &[
     user::SCENARIO,
     package::SCENARIO,
     kill9::SCENARIO,
+    journal::SCENARIO,
     bucket::SCENARIO,
     bucket_local::SCENARIO,
     bucket_follow::SCENARIO,
