@@ -109,7 +109,7 @@ pub(crate) fn drawing(project: &Project) -> String {
                 used.iter().any(|other| other != *one && reached(&uses, other).contains(**one))
             };
             let direct: Vec<&str> = used.iter().filter(|one| !through(one)).copied().collect();
-            let line = format!("{title:<9}{krate:<14}{}", direct.join(", "));
+            let line = format!("{title:<9}{krate:<16}{}", direct.join(", "));
             let _ = writeln!(drawn, "{}", line.trim_end());
             title = "";
         }
