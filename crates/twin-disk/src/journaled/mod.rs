@@ -387,3 +387,6 @@ impl BlockDevice for Journaled {
         self.0.main.device().grow(to)
     }
 }
+
+#[cfg(test)]
+mod tests;
