@@ -201,7 +201,7 @@ impl Answers {
             "cleaner": cleaner(&volume),
             "scrub": self.scrubbing.figures(),
             "bucket": self.store.as_ref().map(|store| bucket(store())),
-            "journal": self.journal.as_ref().map(|journal| journal_figures(journal.waiting())),
+            "journal_file": self.journal.as_ref().map(|journal| journal_figures(journal.waiting())),
             "follow": self.followed.as_ref().map(|followed| follow(followed, host.rt().now())),
         })
     }

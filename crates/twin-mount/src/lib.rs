@@ -19,6 +19,7 @@ pub mod git;
 pub mod image;
 pub mod image_volume;
 pub mod input;
+pub mod journal;
 pub mod kept_volumes;
 pub mod make;
 pub mod media;

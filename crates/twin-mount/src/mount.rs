@@ -134,18 +134,7 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
             return Err(why);
         }
     };
-    let Opened {
-        volume,
-        recovery,
-        flight,
-        freezable,
-        observers,
-        close,
-        store,
-        journal,
-        follow,
-        host: _,
-    } = opened;
+    let Opened { volume, recovery, flight, observers, below, follow, host: _ } = opened;
     if let (Some(flight), Some(path)) = (&flight, &request.flight) {
         flight.on_end(end_of_recording(words, "the flight log", path.clone()));
     }
@@ -158,13 +147,13 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
     let log = Rc::clone(words);
     let answers = Answers {
         volume: volume.clone(),
-        freezable,
+        freezable: below.freezable,
         observers,
         layout,
         image,
         recording,
-        store,
-        journal,
+        store: below.store,
+        journal: below.journal,
         followed: follow.as_ref().map(|(_, followed)| followed.clone()),
         scrubbing: Scrubbing::default(),
         say: Rc::new(move |line| log.say(Grade::Error, line)),
@@ -174,9 +163,9 @@ pub fn serve_volume(request: &MountRequest, ready: Ready, words: &Rc<Words>) -> 
         words.say(Grade::Warning, &text);
     });
     if let Some((watch, followed)) = follow {
-        return serve_followed(request, ready, place, watch, followed, close);
+        return serve_followed(request, ready, place, watch, followed, below.close);
     }
-    let also = Also { trace, recording: slot, nfs, close };
+    let also = Also { trace, recording: slot, nfs, close: below.close };
     let (host, its) = (place.host.clone(), volume.clone());
     let serve = || serve_opened(request, ready, place, its, flight, also);
     let served = match status {
@@ -350,12 +339,7 @@ fn serve_opened(
             Some(flight) => flight.finish(closing.core().rt.digest()).map(|_| ()),
             None => Ok(()),
         };
-        closed.map_err(|e| {
-            format!(
-                "unmounted with loss: {e}; what was written since the last sync is lost, what was \
-                 synced before is there, and the next mount recovers it"
-            )
-        })?;
+        closed.map_err(with_loss)?;
         ended.map_err(|e| format!("unmounted without loss, but {e}"))?;
         finished.map_err(|e| format!("the flight log: {e}"))?;
         served
@@ -383,6 +367,14 @@ fn serve_opened(
         Ok(())
     };
     serve_until_unmounted(place, recorder, options, ready, stop, close)
+}
+
+/// What is said of a volume that could not be closed.
+fn with_loss(error: FsError) -> String {
+    format!(
+        "unmounted with loss: {error}; what was written since the last sync is lost, what was \
+         synced before is there, and the next mount recovers it"
+    )
 }
 
 /// Which events to tell of, and who writes them down.
@@ -509,7 +501,7 @@ fn open(
     if let Some(name) = &request.snapshot {
         opened.volume = state_of(request, &opened, name)?;
         // What is asked about the mount's device is not what is mounted.
-        opened.freezable = None;
+        opened.below.freezable = None;
     }
     let begin = |to: &PathBuf| StatusFile::begin(to, &opened.volume);
     let status = request.status.as_ref().map(begin).transpose()?;

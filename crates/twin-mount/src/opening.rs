@@ -4,19 +4,19 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
-use twin_disk::journaled::{Journaled, Replayed, forget_journal};
+use twin_disk::journaled::Journaled;
 use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Freezable, IoKind, Recorded};
 use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, Settings, Volume};
 use twin_host::{
     FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Interrupts, NewFile,
-    random_bytes,
 };
 use twin_lab::FlightSettings;
 use twin_lab::follow::{Followed, Watch};
 use twin_rt::{Categories, LogEvent};
 use twin_settings::{SettingsError, grammar};
 
-use crate::media::{self, Close, How, LocalFile, Media, Medium, StoreFigures};
+use crate::journal::{self, Behind};
+use crate::media::{self, Close, How, Media, Medium, StoreFigures};
 use crate::observers::Observers;
 
 /// Who is told of events.
@@ -32,18 +32,25 @@ pub struct Opened {
     pub recovery: Option<String>,
     /// Where everything that enters the core is logged.
     pub flight: Option<Rc<FlightRecorder<File>>>,
-    /// The device, if its content can be held: not of a flight, which could not be repeated.
-    pub freezable: Option<Freezable>,
     /// Those who may observe it; not a flight either.
     pub observers: Option<Rc<Observers>>,
+    /// What it is on.
+    pub below: Below,
+    /// If the volume is followed, what is served in its place, and who looks for newer states.
+    pub follow: Option<(Watch, Followed)>,
+}
+
+/// What a volume is on.
+#[derive(Default)]
+pub struct Below {
+    /// The device, if its content can be held: not of a flight, which could not be repeated.
+    pub freezable: Option<Freezable>,
     /// What is to be done once the volume is closed, if it is on a medium of its own.
     pub close: Option<Close>,
     /// What the store of such a medium was asked.
     pub store: Option<StoreFigures>,
     /// The journal before its device, if there is one.
     pub journal: Option<Journaled>,
-    /// If the volume is followed, what is served in its place, and who looks for newer states.
-    pub follow: Option<(Watch, Followed)>,
 }
 
 /// How to open a volume.
@@ -147,10 +154,7 @@ pub fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused
     }
     let OpenOptions { layout, of_layout, image: image_options, how, host, settings, flight, log } =
         options;
-    if how.journal.is_some() && flight.is_some() {
-        let name = image.display();
-        return Err(format!("{name}: a flight log is for images without a journal").into());
-    }
+    journal::must_fit(image, &how, &image_options, flight.is_some())?;
     // Looked at on a host of its own: a flight begins when the volume is opened.
     let (info, image_options) = probe(image, layout, &image_options)?;
     let flight = match &flight {
@@ -169,119 +173,29 @@ pub fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused
     }
     let device = FileDevice::open(&host, image, &image_options).map_err(|e| e.to_string())?;
     let requests = device.requests();
-    if how.journal.is_some() && image_options.read_only {
-        // Opening a journal brings what it has to the image, and then forgets it.
-        return Err(format!(
-            "{}: cannot be written, so its journal stays as it is",
-            image.display()
-        )
-        .into());
-    }
-    let device = Behind::of(&host, Rc::new(device), how.journal.as_ref())?;
-    let (journal, replayed) = (device.journal, device.replayed);
+    let Behind { device, journal, replayed } =
+        Behind::of(&host, Rc::new(device), how.journal.as_ref())?;
     let (device, freezable) = match &flight {
         Some(flight) => {
             let log = Rc::clone(flight) as Rc<dyn DeviceLog>;
-            let device = Recorded::with_log(host.rt().clone(), device.device, log);
+            let device = Recorded::with_log(host.rt().clone(), device, log);
             (Rc::new(device) as Rc<dyn BlockDevice>, None)
         }
         None => {
-            let device = Freezable::new(host.rt(), device.device);
+            let device = Freezable::new(host.rt(), device);
             (Rc::new(device.clone()) as Rc<dyn BlockDevice>, Some(device))
         }
     };
-    let opening = of_layout.open(host.rt(), device, Cpu::none(), settings);
-    let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
-    let twin_fs::Opened { volume, recovery } = opened.map_err(|error| {
-        // What cannot be opened must be open to a repair, which knows no journals. If this fails, the next attempt says so.
-        if let Some(journal) = &journal {
-            let _ = host.rt().block_on(journal.close());
-        }
-        Refused::by(&host, image, &error)
-    })?;
+    let opened = open_device(&host, image, device, &*of_layout, settings, journal.as_ref())?;
+    let twin_fs::Opened { volume, recovery } = opened;
     let observers = flight.is_none().then(|| Observers::of(&host, &volume, requests));
     let recovery = match (replayed, recovery) {
         (Some(replayed), Some(recovery)) => Some(format!("{replayed}; {recovery}")),
         (replayed, recovery) => replayed.or(recovery),
     };
-    let close = journal.clone().map(|journal| emptied(journal, image));
-    let (store, follow) = (None, None);
-    Ok(Opened {
-        host,
-        volume,
-        recovery,
-        flight,
-        freezable,
-        observers,
-        close,
-        store,
-        journal,
-        follow,
-    })
-}
-
-/// A device, or one behind a journal.
-struct Behind {
-    device: Rc<dyn BlockDevice>,
-    journal: Option<Journaled>,
-    /// What the journal brought to the device, in words.
-    replayed: Option<String>,
-}
-
-impl Behind {
-    fn of(
-        host: &Host,
-        device: Rc<dyn BlockDevice>,
-        journal: Option<&LocalFile>,
-    ) -> Result<Behind, String> {
-        let Some(file) = journal else {
-            return Ok(Behind { device, journal: None, replayed: None });
-        };
-        let local = file.open(host)?;
-        let opening = Journaled::open(host.rt(), device, local, random_bytes()?);
-        let opened = host.rt().block_on(opening).map_err(|error| error.to_string())?;
-        let (journaled, replayed) = opened.map_err(|error| error.to_string())?;
-        let Replayed { records, bytes } = replayed;
-        let words = || format!("{records} writes ({bytes} bytes) came from the journal");
-        Ok(Behind {
-            device: Rc::new(journaled.clone()),
-            journal: Some(journaled),
-            replayed: (records > 0).then(words),
-        })
-    }
-}
-
-/// Lets an image be what it is without the journal with which it was mounted.
-///
-/// # Errors
-/// If it was mounted without one, or cannot be written.
-pub fn give_up_journal(host: &Host, image: &Path) -> Result<(), String> {
-    let name = image.display();
-    media::must_be_here(image, "--lost-journal")?;
-    let device = FileDevice::open(host, image, &ImageOptions::default());
-    let device = Rc::new(device.map_err(|error| error.to_string())?);
-    match host.rt().block_on(forget_journal(device)).map_err(|error| error.to_string())? {
-        Ok(true) => Ok(()),
-        Ok(false) => Err(format!("{name}: nothing of it is in a journal")),
-        Err(error) => Err(format!("{name}: {error}")),
-    }
-}
-
-/// Brings what is in a journal to its image.
-fn emptied(journal: Journaled, image: &Path) -> Close {
-    let name = image.display().to_string();
-    Rc::new(move || {
-        let (journal, name) = (journal.clone(), name.clone());
-        Box::pin(async move {
-            journal.close().await.map_err(|error| {
-                let bytes = journal.waiting().bytes;
-                format!(
-                    "{name}: {error}; the journal keeps {bytes} bytes that the image does not have: mount it again with the \
-                     same journal"
-                )
-            })
-        })
-    })
+    let close = journal.clone().map(|journal| journal::emptied(journal, image));
+    let below = Below { freezable, close, store: None, journal };
+    Ok(Opened { host, volume, recovery, flight, observers, below, follow: None })
 }
 
 /// The same of a volume that is no image.
@@ -298,44 +212,23 @@ fn open_on_medium(media: &dyn Media, name: &str, options: OpenOptions) -> Result
     }
     let how = How { read_only: image.read_only, ..how };
     let Medium { device, close, store, follow } = media.open(&host, name, how)?;
-    let (close, store, flight, observers) = (Some(close), Some(store), None, None);
+    let (flight, observers) = (None, None);
+    let below = Below { close: Some(close), store: Some(store), ..Below::default() };
     if let Some(begun) = follow {
         let begin = Watch::begin(host.rt(), begun, of_layout, settings);
         let begun = host.rt().block_on(begin).map_err(|e| e.to_string())?;
         let (watch, followed) = begun.map_err(|why| format!("{name}: {why}"))?;
         // The writer is at work: nothing had to be recovered, and what is asked about one state would be about many.
-        let (recovery, freezable) = (None, None);
+        let recovery = None;
         let (volume, follow) = (followed.following.volume(), Some((watch, followed)));
-        return Ok(Opened {
-            host,
-            volume,
-            recovery,
-            flight,
-            freezable,
-            observers,
-            close,
-            store,
-            journal: None,
-            follow,
-        });
+        return Ok(Opened { host, volume, recovery, flight, observers, below, follow });
     }
     let freezable = Freezable::new(host.rt(), device);
     let device = Rc::new(freezable.clone());
-    let opened = open_device(&host, Path::new(name), device, &*of_layout, settings)?;
+    let opened = open_device(&host, Path::new(name), device, &*of_layout, settings, None)?;
     let twin_fs::Opened { volume, recovery } = opened;
-    let (freezable, journal, follow) = (Some(freezable), None, None);
-    Ok(Opened {
-        host,
-        volume,
-        recovery,
-        flight,
-        freezable,
-        observers,
-        close,
-        store,
-        journal,
-        follow,
-    })
+    let below = Below { freezable: Some(freezable), ..below };
+    Ok(Opened { host, volume, recovery, flight, observers, below, follow: None })
 }
 
 /// Opens the volume in an image on a host that has others too. Flights are not for these.
@@ -348,7 +241,7 @@ pub fn open_beside(
     let OpenOptions { layout, of_layout, image: image_options, settings, .. } = options;
     let (_, image_options) = probe(image, layout, &image_options)?;
     let device = FileDevice::open(host, image, &image_options).map_err(|e| e.to_string())?;
-    open_device(host, image, Rc::new(device), &*of_layout, settings)
+    open_device(host, image, Rc::new(device), &*of_layout, settings, None)
 }
 
 fn open_device(
@@ -357,10 +250,17 @@ fn open_device(
     device: Rc<dyn BlockDevice>,
     of_layout: &dyn LayoutConfig,
     settings: Settings,
+    journal: Option<&Journaled>,
 ) -> Result<twin_fs::Opened, Refused> {
     let opening = of_layout.open(host.rt(), device, Cpu::none(), settings);
     let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
-    opened.map_err(|e| Refused::by(host, image, &e))
+    opened.map_err(|error| {
+        // What cannot be opened must be open to a repair, which knows no journals. If this fails, the next attempt says so.
+        if let Some(journal) = journal {
+            let _ = host.rt().block_on(journal.close());
+        }
+        Refused::by(host, image, &error)
+    })
 }
 
 /// What a device says of itself once it is open, and how it is opened for this layout.

@@ -8,8 +8,9 @@ use twin_cli::{Outcome, Printer};
 use twin_fs::{CheckReport, CheckRequest};
 use twin_host::{Host, HostOptions, ImageOptions, Interrupts};
 use twin_mount::image::layout_of;
+use twin_mount::journal::give_up_journal;
 use twin_mount::media;
-use twin_mount::opening::{device_anywhere, give_up_journal};
+use twin_mount::opening::device_anywhere;
 use twin_report::Report;
 
 use crate::cli::Check;

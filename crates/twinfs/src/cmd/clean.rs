@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Clean, interrupts: &Interrupts) -> Outcome {
             .map_err(|why| usage(format!("--cleaner: {why}")))?;
     }
     let opening = Progress::waiting("the volume is opened");
-    let Opened { host, volume, recovery, close, .. } =
+    let Opened { host, volume, recovery, below, .. } =
         open_volume(&args.image, options).map_err(|refused| refused.why)?;
     opening.finish();
     if let Some(words) = recovery {
@@ -69,7 +69,7 @@ pub(crate) fn run(args: &Clean, interrupts: &Interrupts) -> Outcome {
     });
     let cleaned = host.rt().block_on(work).map_err(|e| e.to_string())?;
     progress.finish();
-    media::end(&host, close)?;
+    media::end(&host, below.close)?;
     let cleaned = cleaned.map_err(|e| format!("{}: {e}", args.image.display()))?;
     let row = serde_json::json!({
         "image": args.image.display().to_string(),

@@ -50,7 +50,7 @@ fn by_image(
     bytes: Option<u64>,
 ) -> Result<Growth, String> {
     let opening = Progress::waiting("the volume is opened");
-    let Opened { host, volume, recovery, close, .. } =
+    let Opened { host, volume, recovery, below, .. } =
         open_volume(&args.volume, OpenOptions::of(kind)).map_err(|refused| refused.why)?;
     opening.finish();
     if let Some(words) = recovery {
@@ -62,6 +62,6 @@ fn by_image(
         grown.map_err(|error| why_not_grown(&error))
     };
     let done = host.rt().block_on(work).map_err(|e| e.to_string())?;
-    media::end(&host, close)?;
+    media::end(&host, below.close)?;
     done.map_err(|why| format!("{}: {why}", args.volume.display()))
 }

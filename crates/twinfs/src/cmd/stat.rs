@@ -196,7 +196,7 @@ fn of_mount(args: &Stat, mut printer: Printer) -> Outcome {
             size("dirty_bytes")
         ) + &super::stat_cleaner::in_words(&figures["cleaner"])
             + &scrub_in_words(&figures["scrub"])
-            + &journal_in_words(&figures["journal"])
+            + &journal_in_words(&figures["journal_file"])
             + &bucket_in_words(&figures["bucket"])
             + &follow_in_words(&figures["follow"])
     });

@@ -152,19 +152,19 @@ const METRICS: [Metric; 41] = [
         "journal_waiting_bytes",
         "gauge",
         "Bytes in the journal before the image that the image does not have.",
-        "/figures/journal/waiting_bytes",
+        "/figures/journal_file/waiting_bytes",
     ),
     (
         "journal_written_bytes_total",
         "counter",
         "Bytes that were written to that journal.",
-        "/figures/journal/written_bytes",
+        "/figures/journal_file/written_bytes",
     ),
     (
         "journal_moved_bytes_total",
         "counter",
         "Bytes that it brought to the image.",
-        "/figures/journal/moved_bytes",
+        "/figures/journal_file/moved_bytes",
     ),
     ("follow_head", "gauge", "The head that a mount that follows shows.", "/figures/follow/head"),
     (

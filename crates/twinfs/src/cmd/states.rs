@@ -104,7 +104,7 @@ fn change(
     what: impl AsyncFnOnce(&dyn SnapshotView, &Volume) -> Result<(), FsError>,
     in_words: impl Fn(&FsError) -> String,
 ) -> Result<u64, String> {
-    let (_, Opened { host, volume, close, .. }) = open(image, false)?;
+    let (_, Opened { host, volume, below, .. }) = open(image, false)?;
     let snapshots = snapshots_of(&volume)?;
     let work = async {
         let begun = host.now();
@@ -114,7 +114,7 @@ fn change(
         changed.map(|()| took_ns).map_err(|error| in_words(&error))
     };
     let done = host.rt().block_on(work).map_err(|e| e.to_string())?;
-    media::end(&host, close)?;
+    media::end(&host, below.close)?;
     done.map_err(|why| format!("{}: {why}", image.display()))
 }
 
