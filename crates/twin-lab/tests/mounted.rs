@@ -133,7 +133,7 @@ fn without_files_of_continuous_media_the_order_of_deadlines_changes_nothing() {
     let workload = Workload::ByHand(Arc::new(plan), 1);
     let run = |order: &str| {
         let config = format!("lfs:size=256M,cache=2M,cpu=sparcstation-2,order={order}");
-        let figures = simulate(&Config::parse(&config).unwrap(), &workload, Pace::Asap).unwrap();
+        let figures = simulate(Config::parse(&config).unwrap(), &workload, Pace::Asap).unwrap();
         (figures.digest, figures.finish_s, figures.ops)
     };
     assert_eq!(run("deadline"), run("fifo"));
