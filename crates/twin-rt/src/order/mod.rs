@@ -89,7 +89,7 @@ pub static REGISTRY: Registry<Order> = Registry::with_default(
         RegistryEntry::new("random", "at random, from the seed: for tests", Order::Shuffled),
         RegistryEntry::new(
             "deadline",
-            "those of real-time files first, the earliest deadline before others; of nine, one is the oldest",
+            "those of real-time files first, by deadline; one in nine is the one that waited longest",
             Order::Chosen(TaskOrder(deadline::earliest)),
         ),
     ],
