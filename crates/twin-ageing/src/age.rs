@@ -11,7 +11,7 @@ use twin_age::{Layout, VolumeMap};
 use twin_disk::{BlockDevice, DeviceInfo, Io, Pending};
 use twin_fs::dump::{DumpError, Request};
 use twin_fs::geometry::Geometry;
-use twin_fs::{Cpu, Identity, LayoutConfig, LayoutKind, Settings, Volume, write_cost};
+use twin_fs::{Cleaning, Cpu, Identity, LayoutConfig, LayoutKind, Settings, Volume, write_cost};
 use twin_rt::{ClockOnly, Nanos, Rt, SECS, Time};
 use twin_sim::{Platter, SimDisk, model};
 use twin_trace::Source;
@@ -22,6 +22,9 @@ use twin_lab::{SimulateError, model_error};
 
 /// The sector of image files on hosts of today, in bytes; volumes in images are made to fit it.
 pub const IMAGE_SECTOR: u32 = 4096;
+
+/// The share of garbage from which on a segment is worth cleaning where all of them are.
+const LEAST_GARBAGE: f64 = 0.05;
 
 /// How a volume is made old.
 #[derive(Clone, Debug)]
@@ -188,6 +191,27 @@ pub fn with_space_of(how: &AgeSettings, old: &Platter) -> Result<Platter, Simula
         let to = instant(&rt, how.size, Some(new))?;
         how.layout.copy_used(&from, &to).await?;
         Ok(to.platter())
+    };
+    let made = rt.block_on(work);
+    rt.crash();
+    made.map_err(SimulateError::Stalled)?
+}
+
+/// The content of the device of an old log, made with the same settings, after all of its segments with garbage were
+/// cleaned.
+///
+/// # Errors
+/// If it is damaged or of another kind, or its layout has no segments.
+pub fn cleaned(how: &AgeSettings, old: &Platter) -> Result<Platter, SimulateError> {
+    let rt = Rt::new(ClockOnly { start: how.end }, how.seed);
+    let work = async {
+        let how = AgeSettings { start: Some(old.clone()), ..how.clone() };
+        let Opened { disk, volume, .. } = opened(&rt, &how).await?;
+        let log = volume.layout().views().log.ok_or_else(|| model_error("it is no log"))?;
+        let all = Cleaning { segments: u64::MAX, garbage_share: LEAST_GARBAGE };
+        log.clean(volume.core(), all).await?;
+        volume.close().await?;
+        Ok(disk.platter())
     };
     let made = rt.block_on(work);
     rt.crash();

@@ -17,6 +17,6 @@ pub mod layout_report;
 pub mod old_volumes;
 
 pub use age::{
-    AgeSettings, Aged, END, IMAGE_SECTOR, NewVolume, ageing_settings, make_old, map_of,
+    AgeSettings, Aged, END, IMAGE_SECTOR, NewVolume, ageing_settings, cleaned, make_old, map_of,
     map_of_platter, new_volume, with_space_of,
 };

@@ -52,7 +52,7 @@ pub fn run_with_history(
     let sampler = Rc::new(RefCell::new(Sampler::default()));
     let watched_run = WatchedRun::new(sampler.clone());
     let phases = carry_out(
-        &watched_run.runtime(run.clock_seed(), run.config.order),
+        &watched_run.runtime(run.clock_seed(), run.config.order.maker),
         &run,
         BenchRun { bench, warm: false, watched: Some((&watched_run, phase)) },
     );

@@ -75,9 +75,10 @@ impl Cpu {
         Cpu(None)
     }
 
-    /// `count` processors on which work takes the time given by `model`.
+    /// `count` processors on which work takes the time given by `model`, and for which it waits in the order of the
+    /// runtime's tasks. Work that has begun is not interrupted.
     pub fn modelled(rt: Rt, model: Box<dyn CpuModel>, count: u64) -> Cpu {
-        let free = Budget::new(count);
+        let free = Budget::of_processors(count, &rt);
         Cpu(Some(Rc::new(Processors { rt, model, free, busy_ns: Default::default() })))
     }
 

@@ -11,6 +11,7 @@
 use std::future::Future;
 
 use twin_disk::{Block, Bytes};
+use twin_rt::Time;
 
 use crate::Result;
 use crate::acl::AccessAcl;
@@ -640,6 +641,11 @@ pub trait FileSystem: 'static {
         None
     }
 
+    /// When a client needs the answer, if that is known: see [`Rt::by`](twin_rt::Rt::by). The call changes nothing.
+    fn due(&self, _op: &Op) -> Option<Time> {
+        None
+    }
+
     /// The inodes that clients hold references to.
     fn held(&self) -> Vec<Ino> {
         Vec::new()
@@ -671,6 +677,10 @@ pub enum Peeked {
 impl<F: FileSystem> FileSystem for std::rc::Rc<F> {
     fn execute(&self, request: Request) -> impl Future<Output = Result<Reply>> {
         (**self).execute(request)
+    }
+
+    fn due(&self, op: &Op) -> Option<Time> {
+        (**self).due(op)
     }
 
     fn room(&self) -> Option<Room> {

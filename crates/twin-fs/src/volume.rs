@@ -30,7 +30,7 @@ use crate::scrub::{self, Scrub, ScrubHow};
 use crate::snapshots_directory::SnapshotsDirectory;
 use crate::write_back::WriteBack;
 use crate::{
-    FileSystem, FsError, Ino, LookupEntry, Peeked, Reply, Request, Result, Room, VolumeStat,
+    FileSystem, FsError, Ino, LookupEntry, Op, Peeked, Reply, Request, Result, Room, VolumeStat,
     Written,
 };
 
@@ -330,7 +330,10 @@ impl Parts {
                 Err(FsError::NotFound) => Ok(snapshots.entry()),
                 found => found,
             },
-            _ => self.ops.run(request).await,
+            _ => match self.ops.due(&request.op) {
+                None => self.ops.run(request).await,
+                due => Box::pin(self.core.rt.by(due, self.ops.run(request))).await,
+            },
         };
         drop(running);
         self.core.note_operation();
@@ -361,6 +364,10 @@ impl FileSystem for Volume {
         let inode = self.0.core.cached_inode(ino)?;
         let quota = inode.d.borrow().quota;
         self.0.core.quotas.get(quota)
+    }
+
+    fn due(&self, op: &Op) -> Option<Time> {
+        self.0.ops.due(op)
     }
 
     fn held(&self) -> Vec<Ino> {

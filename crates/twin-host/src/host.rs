@@ -17,7 +17,8 @@ use std::sync::Arc;
 
 use twin_disk::{BufPool, IoResult};
 use twin_fs::Request;
-use twin_rt::{Driver, Nanos, Rt, Time};
+use twin_rt::{Driver, Nanos, Order, Rt, Time, order};
+use twin_settings::Choice;
 
 use crate::clock::{self, Clock};
 use crate::device::{Ending, Finished, Transfer, WaitingName};
@@ -52,6 +53,8 @@ pub trait FlightLog {
 pub struct HostOptions {
     /// The seed of the run.
     pub seed: u64,
+    /// The order of tasks that could run.
+    pub order: Choice<Order>,
     /// Use io_uring if the kernel supports it; otherwise epoll and helper threads.
     pub io_uring: bool,
     /// How long to look for the next event before sleeping, in nanoseconds. It helps if clients run
@@ -72,6 +75,7 @@ impl Default for HostOptions {
     fn default() -> Self {
         HostOptions {
             seed: 0,
+            order: Choice::first(&order::REGISTRY),
             io_uring: true,
             spin_ns: 0,
             coarse_time: false,
@@ -162,7 +166,8 @@ impl Host {
             completions: Cell::new(0),
             pulse: Arc::default(),
         });
-        let rt = Rt::new(HostDriver(Rc::clone(&core)), options.seed);
+        let driver = HostDriver(Rc::clone(&core));
+        let rt = Rt::with_order(driver, options.seed, options.order.maker);
         Ok(Host { rt, core })
     }
 

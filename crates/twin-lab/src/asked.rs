@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use twin_fs::quota::Quota;
 use twin_fs::{FileSystem, FsError, Ino, Op, Reply, Request, Room};
+use twin_rt::Time;
 use twin_trace::Verb;
 
 /// Numbers of requests by kind.
@@ -44,6 +45,10 @@ impl<F: FileSystem> FileSystem for Asked<F> {
 
     fn quota_of(&self, ino: Ino) -> Option<Quota> {
         self.inner.quota_of(ino)
+    }
+
+    fn due(&self, op: &Op) -> Option<Time> {
+        self.inner.due(op)
     }
 
     fn held(&self) -> Vec<Ino> {

@@ -22,7 +22,7 @@ const SIZE: &str = "size";
 const MINFREE: &str = "minfree";
 
 /// The keys of the machine and of a simulation.
-const OF_MACHINE: [&str; 20] = [
+const OF_MACHINE: [&str; 19] = [
     "disk",
     "queue",
     "cpu",
@@ -39,7 +39,6 @@ const OF_MACHINE: [&str; 20] = [
     "block-us",
     "copy-us",
     "remove-us",
-    "order",
     "seed",
     "front-end",
     "content",
@@ -58,8 +57,12 @@ const MKFS: [(&str, &str); 8] = [
 ];
 
 /// Keys with their options of `twinfs mount`.
-const MOUNT: [(&str, &str); 3] =
-    [("cache", "--cache"), ("replacement", "--replacement"), ("alloc", "--alloc")];
+const MOUNT: [(&str, &str); 4] = [
+    ("cache", "--cache"),
+    ("replacement", "--replacement"),
+    ("alloc", "--alloc"),
+    ("order", "--order"),
+];
 
 /// The words of two commands, without their paths.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -185,6 +188,10 @@ mod tests {
         let (mkfs, mount) = lines("ffs", "ordering=sync,alloc=whole-file,size=full").unwrap();
         assert_eq!(mkfs, "twinfs mkfs --layout ffs --ordering sync a.img");
         assert_eq!(mount, "twinfs mount --alloc whole-file a.img mnt");
+        assert_eq!(
+            lines("lfs", "order=deadline").unwrap().1,
+            "twinfs mount --order deadline a.img mnt"
+        );
         assert_eq!(lines("lfs", "").unwrap().1, "twinfs mount a.img mnt");
     }
 

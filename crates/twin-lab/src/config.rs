@@ -15,7 +15,7 @@ use std::sync::Arc;
 
 use twin_fs::reading::{self, Overwrite};
 use twin_fs::{LayoutConfig, LayoutKind, Settings, flush_by_name, set_flush_by};
-use twin_rt::Order;
+use twin_rt::{Order, order};
 use twin_settings::value::{bytes, bytes_text, list, number};
 use twin_settings::{Choice, Key, Named, RegistryEntry, SettingsError, Unit, grammar};
 use twin_sim::{bus, cpu, model, queue};
@@ -77,7 +77,7 @@ pub struct Config {
     /// Whether the size was given: then a smaller disk is refused rather than used whole.
     pub size_asked: bool,
     /// The order in which ready tasks run.
-    pub order: Order,
+    pub order: Choice<Order>,
     /// Added to the seed of the run: the random numbers that a user has chosen.
     pub chosen_seed: u64,
     /// What stands between the clients and the core.
@@ -302,15 +302,11 @@ const VOLUME_KEYS: &[(Needs, Key<Config>)] = &[
     ),
     (
         Needs::Nothing,
-        Key::own(
+        Key::new(
             "order",
-            "order of tasks that could run: as they became ready, or at random",
-            "fifo|random",
-            |c, text| {
-                c.order = order(text)?;
-                Ok(())
-            },
-            |c| if c.order == Order::Fifo { "fifo".into() } else { "random".into() },
+            "order of tasks that could run, and of work that waits for a processor",
+            Unit::Name("order", || order::REGISTRY.names().collect()),
+            |c| (&mut c.order).into(),
         ),
     ),
     (
@@ -497,15 +493,6 @@ fn is_measured(disk: &RegistryEntry<model::Known>) -> bool {
     disk.kind == model::Kind::Measured
 }
 
-/// The order of tasks with this name.
-pub(crate) fn order(text: &str) -> Result<Order, SettingsError> {
-    match text {
-        "fifo" => Ok(Order::Fifo),
-        "random" => Ok(Order::Shuffled),
-        _ => Err(SettingsError::unknown("order", text, ["fifo", "random"])),
-    }
-}
-
 fn set_skews(c: &mut Config, text: &str) -> Result<(), SettingsError> {
     if text == OWN {
         c.skews = None;
@@ -551,7 +538,7 @@ impl Config {
             command_ns: 0,
             ncq: None,
             skews: None,
-            order: Order::Fifo,
+            order: Choice::first(&order::REGISTRY),
             chosen_seed: 0,
             drive_read_ahead: None,
             report_early: None,
@@ -772,6 +759,7 @@ pub fn settings_help() -> String {
     out += &list("Queues", queue::REGISTRY.abouts());
     out += &list("Observers (--observe)", crate::observe::abouts());
     out += &list("Processors", cpu::REGISTRY.abouts());
+    out += &list("Orders of tasks", order::REGISTRY.abouts());
     out += &list("Flush policies", twin_cache::flush::REGISTRY.abouts());
     let replacement = twin_cache::replacement::REGISTRY.iter().filter(|e| !e.needs_future());
     out += &list("Replacement policies", replacement.map(|e| (e.name, e.about)).collect());

@@ -18,8 +18,8 @@ use twin_disk::{
     Pending, Recorded, pending,
 };
 use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, Opened, Settings};
-use twin_rt::{Driver, Rt, Time};
-use twin_settings::{Key, Named, SettingsError, Unit, apply, grammar, outside, text_of};
+use twin_rt::{Driver, Order, Rt, Time, order};
+use twin_settings::{Choice, Key, Named, SettingsError, Unit, apply, grammar, outside, text_of};
 use twin_trace::{FlightReader, FlightRecord, Piece, TraceError};
 
 use crate::front_end::FrontEnd;
@@ -40,6 +40,8 @@ pub struct FlightSettings {
     pub layout: &'static dyn LayoutKind,
     /// The layout's settings.
     pub of_layout: Box<dyn LayoutConfig>,
+    /// The order of tasks.
+    pub order: Choice<Order>,
 }
 
 const SIZE: Unit = Unit::bytes(0, MOST_BYTES);
@@ -77,6 +79,7 @@ const KEYS: &[Key<FlightSettings>] = &[
     Key::new("file-types", "attributes name the types of files", Unit::YesNo, |f| {
         (&mut f.settings.file_types).into()
     }),
+    Key::new("order", "order of tasks", Unit::Text(NAME), |f| (&mut f.order).into()),
     Key::new("read-only", "nothing is written", Unit::YesNo, |f| {
         (&mut f.settings.read_only).into()
     }),
@@ -96,6 +99,7 @@ impl FlightSettings {
             settings: Settings { check_data: false, ..Settings::default() },
             layout,
             of_layout: layout.config(),
+            order: Choice::first(&order::REGISTRY),
         }
     }
 
@@ -291,7 +295,7 @@ pub fn verify_flight(log: impl Read + 'static) -> Result<Verified, FlightError> 
     let all = FlightSettings::parse(&header.text).map_err(FlightError::Settings)?;
     let feed = Rc::new(Feed::default());
     let driver = FlightDriver { reader, feed: Rc::clone(&feed), start: header.start, ahead: 0 };
-    let rt = Rt::new(driver, header.seed);
+    let rt = Rt::with_order(driver, header.seed, all.order.maker);
     let device = FlightDevice { info: all.device.clone(), feed: Rc::clone(&feed) };
     let device = Rc::new(Recorded::new(rt.clone(), device));
     let (cpu, settings) = (Cpu::none(), all.settings);
@@ -343,11 +347,12 @@ mod tests {
             all.device.size = 99;
             (all.device.sector, all.device.max_io) = (4096, 9999);
             (all.settings.flush_age_ns, all.settings.durable_within_ns) = (Some(5), Some(7));
+            all.order = Choice::named(&order::REGISTRY, "deadline").unwrap();
             // A layout may lack settings of its own.
             let has_own = all.of_layout.set_for_open("lazy-fsync", "yes").is_ok();
             let read = FlightSettings::parse(&all.to_text()).unwrap();
             assert_eq!(read.to_text(), all.to_text());
-            assert_eq!(read.device.max_io, 9999);
+            assert_eq!((read.device.max_io, read.order), (9999, all.order));
             assert_eq!((read.settings.flush_age_ns, read.layout.name()), (Some(5), kind.name()));
             assert_eq!(read.of_layout.text(), if has_own { "lazy-fsync=yes" } else { "" });
         }

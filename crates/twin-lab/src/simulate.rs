@@ -48,7 +48,7 @@ pub fn simulate(
 ) -> Result<Figures, SimulateError> {
     let (run, front) = &behind_front_end(run.into(), workload, pace)?;
     let _ = outside::take_fault_of_run();
-    let rt = Rt::with_order(ClockOnly::default(), run.clock_seed(), run.config.order);
+    let rt = Rt::with_order(ClockOnly::default(), run.clock_seed(), run.config.order.maker);
     let replay = Replay { given: run, workload, pace, watched_run: None, front: *front };
     let result = rt.block_on(on_volume(&rt, run, replay));
     rt.crash();
@@ -70,7 +70,7 @@ pub fn simulate_watched(
     let (run, front) = &behind_front_end(run.into(), workload, pace)?;
     let _ = outside::take_fault_of_run();
     let watched_run = WatchedRun::new(watcher);
-    let rt = watched_run.runtime(run.clock_seed(), run.config.order);
+    let rt = watched_run.runtime(run.clock_seed(), run.config.order.maker);
     let replay =
         Replay { given: run, workload, pace, watched_run: Some(&watched_run), front: *front };
     let result = rt.block_on(on_volume(&rt, run, replay));

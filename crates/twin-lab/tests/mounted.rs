@@ -84,3 +84,57 @@ fn admitted_streams_meet_their_deadlines_and_as_ordinary_files_some_are_late() {
         assert!(kept > filled + 0.05, "{layout}: hits {kept} and {filled}");
     }
 }
+
+/// Two viewers beside a class who ask one slow processor for files in memory, all at one moment.
+const CLASS: &str = r#"
+[client.viewers]
+clients = 2
+files = 1
+operations = 1
+size = "constant:value=8M"
+length = "constant:value=64K"
+rate = "1.5Mb"
+mix = { play = 1 }
+
+[client.class]
+clients = 200
+files = 1
+operations = 14
+size = "constant:value=64K"
+length = "constant:value=64K"
+think = "constant:value=4s"
+mix = { read-whole = 1 }
+"#;
+
+#[test]
+fn streams_meet_their_deadlines_beside_a_busy_processor_in_the_order_of_deadlines_alone() {
+    let plan = twin_lab::plan("class", CLASS).unwrap();
+    let workload = Workload::ByHand(Arc::new(plan), 1);
+    let run = |config: &str| {
+        let machine = "cpu=sparcstation-2,disk=hp97560,queue=scan-edf,cache=64M,size=1250M";
+        let config = Config::parse(&format!("{config},{machine},file-types=yes")).unwrap();
+        simulate(&config, &workload, Pace::Recorded { speed: 1.0 }).unwrap()
+    };
+    for (layout, front) in [("lfs", "none"), ("ffs", "fuse")] {
+        let of = |order| run(&format!("{layout}:front-end={front},order={order}"));
+        let (fifo, ordered) = (of("fifo"), of("deadline"));
+        let missed = |figures: &Figures| figures.deadlines.unwrap().missed;
+        assert!(missed(&fifo) > 10, "{layout}, {front}: {:?}", fifo.deadlines);
+        assert_eq!(missed(&ordered), 0, "{layout}, {front}: {:?}", ordered.deadlines);
+        assert_eq!(ordered.ops, fifo.ops, "{layout}, {front}: nobody starves");
+    }
+}
+
+#[test]
+fn without_files_of_continuous_media_the_order_of_deadlines_changes_nothing() {
+    let text = "[client.some]\nclients = 20\nfiles = 20\noperations = 100\nmix = { read = 2, write = 1 }\n\
+                size = \"constant:value=64K\"\nlength = \"constant:value=8K\"";
+    let plan = twin_lab::plan("some", text).unwrap();
+    let workload = Workload::ByHand(Arc::new(plan), 1);
+    let run = |order: &str| {
+        let config = format!("lfs:size=256M,cache=2M,cpu=sparcstation-2,order={order}");
+        let figures = simulate(Config::parse(&config).unwrap(), &workload, Pace::Asap).unwrap();
+        (figures.digest, figures.finish_s, figures.ops)
+    };
+    assert_eq!(run("deadline"), run("fifo"));
+}

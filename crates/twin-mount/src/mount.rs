@@ -25,7 +25,8 @@ use twin_host::{
 use twin_lab::follow::{Followed, Watch};
 use twin_lab::observe::Observing;
 use twin_lab::{CLOSE, MountFlush};
-use twin_rt::Categories;
+use twin_rt::{Categories, Order};
+use twin_settings::Choice;
 
 use crate::answers::{Answers, Recording};
 use crate::image::{layout_of, layout_with_journal};
@@ -72,6 +73,8 @@ pub struct MountRequest {
     pub io_uring: bool,
     /// Files are of the types that their attributes name.
     pub file_types: bool,
+    /// The order of tasks that could run.
+    pub order: Choice<Order>,
     /// The order of device requests.
     pub queue: QueueChoice,
     /// Settings of the log's cleaner, as `victim=twin,placement=twin`; empty: the defaults.
@@ -433,6 +436,7 @@ fn session_options(request: &MountRequest, volume: &Volume) -> SessionOptions {
 fn host_options(request: &MountRequest) -> Result<HostOptions, String> {
     Ok(HostOptions {
         seed: random_seed()?,
+        order: request.order,
         io_uring: request.io_uring,
         spin_ns: u64::from(request.spin_us) * twin_rt::MICROS,
         // The kernel then has the times of files that it writes to: with clocks that agree it

@@ -160,7 +160,8 @@ pub fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused
     let flight = match &flight {
         Some(path) => {
             let (settings, of_layout) = (settings.clone(), of_layout.clone());
-            let all = FlightSettings { device: info, settings, layout, of_layout };
+            let order = host.order;
+            let all = FlightSettings { device: info, settings, layout, of_layout, order };
             Some(flight_recorder(path, host.seed, &all)?)
         }
         None => None,

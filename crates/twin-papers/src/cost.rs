@@ -91,6 +91,7 @@ pub(crate) fn part(part: Part) -> f64 {
         Part::Day(_) => 2.2,
         Part::Layout(at) => of(&LAYOUTS, at),
         Part::RealLog(at) => of(&REAL_LOGS, at),
+        Part::AgedLog(at) => of(&AGED_LOGS, at),
     }
 }
 
@@ -102,5 +103,7 @@ const LAYOUTS: [f64; 48] = [
     5.9, 7.0, 1.3, 2.5, 0.1, 2.6, 2.5, 0.8, 2.3, 3.6, 2.9, 0.1, 2.0, 1.7, 5.3, 0.1, //
     0.1, 3.9, 3.4, 8.3, 4.3, 2.7, 5.1, 3.4, 0.1, 4.8, 3.9, 3.3, 3.9, 3.4, 0.1, 2.2,
 ];
+/// Those of the logs that grow old.
+const AGED_LOGS: [f64; 6] = [25.0, 25.0, 8.0, 20.0, 25.0, 10.0];
 /// Those of the bare and the real logs.
 const REAL_LOGS: [f64; 12] = [1.0, 21.0, 1.0, 17.0, 1.5, 31.5, 1.5, 27.0, 1.0, 13.8, 1.0, 9.3];

@@ -4,19 +4,24 @@ use twin_bench::BenchFailure;
 
 use crate::check::{Expect, Kind};
 use crate::claim::{Claim, Judged};
-use crate::claims::{cut_and_paste, file_layout, heuristic, real_log};
+use crate::claims::{aged_speeds, cut_and_paste, file_layout, heuristic, real_log};
 use crate::need::Need;
 use crate::pages::page_needs;
 use crate::paper::Paper;
 use crate::progress::Progress;
 use crate::results::{OnEnd, Results};
 use crate::running::{Wanted, run_each, run_one};
-use crate::studies::{Part, days, file_layout as layouts, real_log as pairs, servers};
+use crate::studies::{Part, aged_log, days, file_layout as layouts, real_log as pairs, servers};
 use crate::variation::Variation;
 
 /// The claims that are judged by studies of their own, beside runs of benchmarks.
-pub const STUDIES: [&Claim; 4] =
-    [&heuristic::CLAIM, &cut_and_paste::CLAIM, &file_layout::CLAIM, &real_log::CLAIM];
+pub const STUDIES: [&Claim; 5] = [
+    &heuristic::CLAIM,
+    &cut_and_paste::CLAIM,
+    &aged_speeds::CLAIM,
+    &file_layout::CLAIM,
+    &real_log::CLAIM,
+];
 
 /// The number of runs of claims, and of studies.
 pub fn count(claims: &[&'static Claim], for_page: bool) -> usize {
@@ -82,6 +87,11 @@ fn parts(claims: &[&'static Claim]) -> Vec<Part> {
     }
     if has(&file_layout::CLAIM) {
         parts.extend((0..layouts::count()).map(Part::Layout));
+    } else if has(&aged_speeds::CLAIM) {
+        parts.extend(aged_log::of_layouts().map(Part::Layout));
+    }
+    if has(&aged_speeds::CLAIM) {
+        parts.extend((0..aged_log::count()).map(Part::AgedLog));
     }
     if has(&real_log::CLAIM) {
         parts.extend((0..pairs::count()).map(Part::RealLog));
@@ -163,7 +173,7 @@ impl Varied {
             }
             Part::Layout(_) => variation.ageing.is_some(),
             // No variation concerns them.
-            Part::RealLog(_) => false,
+            Part::RealLog(_) | Part::AgedLog(_) => false,
         };
         let parts = parts(&claims).into_iter().filter(is_changed).collect();
         Wanted { needs, watched: &[], parts, variation }
@@ -183,8 +193,9 @@ impl Varied {
         if has(&cut_and_paste::CLAIM) {
             whole.days.0 = instead(&unchanged.days.0, days.0);
         }
-        if has(&file_layout::CLAIM) {
+        if has(&file_layout::CLAIM) || has(&aged_speeds::CLAIM) {
             whole.layouts.all = instead(&unchanged.layouts.all, layouts.all);
+            whole.aged_logs = unchanged.aged_logs.clone();
         }
         if has(&real_log::CLAIM) {
             whole.real_logs = unchanged.real_logs.clone();

@@ -7,6 +7,7 @@ use twin_lab::History;
 
 use crate::need::Need;
 use crate::nfs_server::Outcome;
+use crate::studies::aged_log::OldLogs;
 use crate::studies::days::Days;
 use crate::studies::file_layout::Study;
 use crate::studies::real_log::Pairs;
@@ -23,6 +24,8 @@ pub struct Results {
     pub(crate) days: Days,
     /// The aged file systems, if a claim needs them.
     pub(crate) layouts: Study,
+    /// The same loads on logs that grow old, if a claim needs them.
+    pub(crate) aged_logs: OldLogs,
     /// The same requests on the real log, if a claim needs them.
     pub(crate) real_logs: Pairs,
 }

@@ -11,6 +11,7 @@ use crate::need::Need;
 use crate::nfs_server::Outcome;
 use crate::progress::Progress;
 use crate::results::{OnEnd, Results, Watched};
+use crate::studies::aged_log::{self, OldLog};
 use crate::studies::file_layout::{self, Old};
 use crate::studies::real_log::{self, Half};
 use crate::studies::servers;
@@ -79,6 +80,7 @@ enum Done {
     Day(Option<ServerFigures>),
     Layout(Option<Old>),
     RealLog(Half),
+    AgedLog(Option<OldLog>),
 }
 
 impl Wanted<'_> {
@@ -104,6 +106,7 @@ impl Part {
             Part::Day(at) => Done::Day(days::run(at, variation, share)),
             Part::Layout(at) => Done::Layout(file_layout::run(at, variation, share)),
             Part::RealLog(at) => Done::RealLog(real_log::run(at)),
+            Part::AgedLog(at) => Done::AgedLog(aged_log::run(at, share)),
         }
     }
 
@@ -114,6 +117,7 @@ impl Part {
             (Part::Day(at), Done::Day(figures)) => put(&mut results.days.0, at, figures),
             (Part::Layout(at), Done::Layout(old)) => put(&mut results.layouts.all, at, old),
             (Part::RealLog(at), Done::RealLog(half)) => results.real_logs.put(at, half),
+            (Part::AgedLog(at), Done::AgedLog(old)) => put(&mut results.aged_logs.0, at, old),
             _ => {}
         }
     }

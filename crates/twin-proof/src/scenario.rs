@@ -496,7 +496,7 @@ impl Scenario {
             ("ops", self.ops.to_string()),
             ("clients", self.clients.to_string()),
             ("users", flag(self.users)),
-            ("shuffled", (self.order as u64).to_string()),
+            ("shuffled", number_of(self.order).to_string()),
             ("think-ns", self.think_ns.to_string()),
             ("fill", self.fill.to_string()),
             ("space", self.space.to_string()),
@@ -607,10 +607,16 @@ impl Scenario {
     }
 }
 
+/// The orders of tasks, by the number that `shuffled` has for them.
+const ORDERS: [Order; 3] = [Order::Fifo, Order::Shuffled, Order::Yielding];
+
+fn number_of(order: Order) -> usize {
+    ORDERS.iter().position(|&one| one == order).unwrap_or(ORDERS.len())
+}
+
 /// What `shuffled` says of the order of tasks.
 fn order_of(value: &str) -> Option<Order> {
-    let orders = [Order::Fifo, Order::Shuffled, Order::Yielding];
-    orders.into_iter().find(|&order| (order as u64).to_string() == value)
+    ORDERS.into_iter().find(|&order| number_of(order).to_string() == value)
 }
 
 fn flush_named(name: &str) -> Result<String, String> {

@@ -10,7 +10,8 @@ use twin_disk::{
     pending,
 };
 use twin_fs::{Cpu, Data, Identity, Op, Opened, ROOT_INO, Request, Settings};
-use twin_rt::{ClockOnly, Driver, Rng, Rt, Time};
+use twin_rt::{ClockOnly, Driver, Rng, Rt, Time, order};
+use twin_settings::Choice;
 use twin_sim::Platter;
 use twin_trace::FlightWriter;
 
@@ -176,6 +177,7 @@ pub(super) fn flight(seed: u64) -> Result<Vec<u8>, String> {
         },
         layout: kind,
         of_layout: kind.config(),
+        order: Choice::first(&order::REGISTRY),
     };
     let start = Time(1_000_000_000);
     let writer = FlightWriter::new(Vec::new(), start, seed, &settings.to_text(), false);

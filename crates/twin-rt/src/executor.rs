@@ -1,8 +1,9 @@
 //! The executor: tasks on one thread, run one at a time in a fixed order.
 //!
 //! Contract: `now()` is constant while tasks run and changes only in [`Rt::turn`], so that a run
-//! depends only on the order of outside events. Ready tasks run first in, first out. With
-//! [`Order::Shuffled`] they run in a seeded random order, so that tests explore interleavings.
+//! depends only on the order of outside events. Ready tasks run first in, first out, unless the run
+//! has another [`Order`]: a seeded random one, so that tests explore interleavings, or one that knows
+//! the deadlines of [`Rt::by`].
 
 use std::cell::{Cell, RefCell};
 use std::cmp::Reverse;
@@ -10,26 +11,12 @@ use std::collections::{BinaryHeap, VecDeque};
 use std::future::Future;
 use std::pin::{Pin, pin};
 use std::rc::Rc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll, Wake, Waker};
 
 use crate::events::{Categories, Category, Event};
-use crate::{Driver, EventDigest, Nanos, Rng, Time};
-
-/// The order in which ready tasks run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Order {
-    /// Ready tasks run in the order in which they became ready.
-    Fifo,
-    /// Ready tasks run in a random order, drawn from the run's seed, with extra yields at
-    /// [`Rt::maybe_yield`].
-    Shuffled,
-    /// As [`Shuffled`](Order::Shuffled). In addition, wherever an operation may have to wait for a
-    /// lock, a device or a block, other tasks may run first even if there is nothing to wait for.
-    /// So tests see what can happen between any two steps of an operation.
-    Yielding,
-}
+use crate::{Driver, EventDigest, Nanos, Order, Rng, Time};
 
 /// No task can run and no outside event is expected: a deadlock, or a device that has lost power.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -67,6 +54,18 @@ struct TaskWake {
     queued: AtomicBool,
     ready: Arc<Mutex<VecDeque<Arc<TaskWake>>>>,
     finished: AtomicBool,
+    /// The deadline in nanoseconds of what waits in it; [`NOT_DUE`] without one.
+    due: AtomicU64,
+}
+
+/// Stands for no deadline.
+const NOT_DUE: u64 = u64::MAX;
+
+impl TaskWake {
+    fn due(&self) -> Option<Time> {
+        let due = self.due.load(Ordering::Relaxed);
+        (due != NOT_DUE).then_some(Time(due))
+    }
 }
 
 impl Wake for TaskWake {
@@ -111,6 +110,12 @@ struct Shared {
     seed: u64,
     order: Order,
     chaos: RefCell<Rng>,
+    /// The deadline of what runs now.
+    due: Cell<Option<Time>>,
+    /// The earliest deadline of what waits in the task that runs now; [`NOT_DUE`] without one.
+    due_of_task: Cell<u64>,
+    /// How many times in a row a task ran before the one that had been ready longest.
+    passed: Cell<u32>,
     tasks: RefCell<Vec<Option<Task>>>,
     free: RefCell<Vec<usize>>,
     ready: Arc<Mutex<VecDeque<Arc<TaskWake>>>>,
@@ -145,6 +150,9 @@ impl Rt {
             seed,
             order,
             chaos: RefCell::new(Rng::stream(seed, "executor")),
+            due: Cell::new(None),
+            due_of_task: Cell::new(NOT_DUE),
+            passed: Cell::new(0),
             tasks: RefCell::default(),
             free: RefCell::default(),
             ready: Arc::default(),
@@ -255,8 +263,7 @@ impl Rt {
         // of the first poll.
         let mut future: BoxFuture<'static, ()> = Box::pin(future);
         let wake = self.new_task(name, None);
-        let waker = Waker::from(Arc::clone(&wake));
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+        match self.poll_as(&wake, future.as_mut()) {
             Poll::Ready(()) => self.end_task(&wake),
             Poll::Pending => {
                 if let Some(task) = &mut self.0.tasks.borrow_mut()[wake.slot] {
@@ -281,6 +288,7 @@ impl Rt {
             queued: AtomicBool::new(false),
             ready: Arc::clone(&self.0.ready),
             finished: AtomicBool::new(false),
+            due: AtomicU64::new(NOT_DUE),
         });
         tasks[slot] = Some(Task { name, future, wake: Arc::clone(&wake) });
         wake
@@ -295,11 +303,20 @@ impl Rt {
 
     fn next_ready(&self) -> Option<Arc<TaskWake>> {
         let mut ready = self.0.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        if self.0.order != Order::Fifo && ready.len() > 1 {
-            let i = self.0.chaos.borrow_mut().below(ready.len() as u64) as usize;
-            return ready.remove(i);
+        match self.0.order {
+            Order::Fifo => ready.pop_front(),
+            _ if ready.len() < 2 => ready.pop_front(),
+            Order::Shuffled | Order::Yielding => {
+                let i = self.0.chaos.borrow_mut().below(ready.len() as u64) as usize;
+                ready.remove(i)
+            }
+            Order::Chosen(policy) => {
+                let mut passed = self.0.passed.get();
+                let i = policy.choose(ready.iter().map(|wake| wake.due()), &mut passed);
+                self.0.passed.set(passed);
+                ready.remove(i)
+            }
         }
-        ready.pop_front()
     }
 
     fn poll_task(&self, wake: &Arc<TaskWake>) {
@@ -315,8 +332,7 @@ impl Rt {
         };
         // The root task of `block_on` has no boxed future, because `block_on` polls it itself.
         let Some(mut future) = future else { return };
-        let waker = Waker::from(Arc::clone(wake));
-        match future.as_mut().poll(&mut Context::from_waker(&waker)) {
+        match self.poll_as(wake, future.as_mut()) {
             Poll::Ready(()) => self.end_task(wake),
             Poll::Pending => {
                 if let Some(task) = &mut self.0.tasks.borrow_mut()[wake.slot] {
@@ -324,6 +340,63 @@ impl Rt {
                 }
             }
         }
+    }
+
+    /// Polls the future of a task.
+    fn poll_as(&self, wake: &Arc<TaskWake>, future: Pin<&mut dyn Future<Output = ()>>) -> Poll<()> {
+        let waker = Waker::from(Arc::clone(wake));
+        let mut cx = Context::from_waker(&waker);
+        match self.knows_deadlines() {
+            false => future.poll(&mut cx),
+            true => self.poll_due(wake, || future.poll(&mut cx)),
+        }
+    }
+
+    /// Polls a task and notes the deadline of what waits in it.
+    #[cold]
+    fn poll_due<T>(&self, wake: &TaskWake, poll: impl FnOnce() -> T) -> T {
+        // A task may be polled within another, whose deadlines are not its own.
+        let outer = (self.0.due_of_task.replace(NOT_DUE), self.0.due.replace(None));
+        let polled = poll();
+        wake.due.store(self.0.due_of_task.get(), Ordering::Relaxed);
+        self.0.due_of_task.set(outer.0);
+        self.0.due.set(outer.1);
+        polled
+    }
+
+    /// True if the order of tasks depends on deadlines. Otherwise nobody needs to say them.
+    #[inline]
+    pub fn knows_deadlines(&self) -> bool {
+        matches!(self.0.order, Order::Chosen(_))
+    }
+
+    /// The deadline of what runs now, if it has one.
+    pub fn due(&self) -> Option<Time> {
+        self.0.due.get()
+    }
+
+    /// The order of tasks, for those that let work wait for a processor.
+    pub(crate) fn order(&self) -> Order {
+        self.0.order
+    }
+
+    /// Runs a future that has to end by `due`, or the earlier deadline of what it is part of. The order of tasks may
+    /// prefer the task that it runs in, and a budget of processors the work that it waits for; nothing ends it at
+    /// its deadline. Tasks that the future starts have deadlines of their own.
+    pub async fn by<F: Future>(&self, due: Option<Time>, future: F) -> F::Output {
+        let mut future = pin!(future);
+        std::future::poll_fn(|cx| {
+            let outer = self.0.due.get();
+            let due = [outer, due].into_iter().flatten().min();
+            self.0.due.set(due);
+            let polled = future.as_mut().poll(cx);
+            self.0.due.set(outer);
+            if let (true, Some(due)) = (polled.is_pending(), due) {
+                self.0.due_of_task.set(self.0.due_of_task.get().min(due.0));
+            }
+            polled
+        })
+        .await
     }
 
     fn end_task(&self, wake: &TaskWake) {
@@ -421,7 +494,14 @@ impl Rt {
         let mut cx = Context::from_waker(&waker);
         let mut ready = true;
         loop {
-            if ready && let Poll::Ready(value) = future.as_mut().poll(&mut cx) {
+            let polled = match ready {
+                false => Poll::Pending,
+                true if self.knows_deadlines() => {
+                    self.poll_due(&wake, || future.as_mut().poll(&mut cx))
+                }
+                true => future.as_mut().poll(&mut cx),
+            };
+            if let Poll::Ready(value) = polled {
                 self.end_task(&wake);
                 return Ok(value);
             }
@@ -527,7 +607,8 @@ impl Rt {
     /// nothing. Code calls it where an `.await` can wait but usually does not, so that tests see
     /// both cases.
     pub async fn maybe_yield(&self) {
-        if self.0.order != Order::Fifo && self.0.chaos.borrow_mut().chance(0.5) {
+        let random = matches!(self.0.order, Order::Shuffled | Order::Yielding);
+        if random && self.0.chaos.borrow_mut().chance(0.5) {
             self.yield_now().await;
         }
     }

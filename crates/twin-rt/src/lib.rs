@@ -2,7 +2,7 @@
 //! in a simulation.
 //!
 //! A file system needs time, tasks, locks and random numbers. This crate provides them so that a
-//! run is a pure function of its inputs: tasks run one at a time in a fixed order, time changes
+//! run is a pure function of its inputs: tasks run one at a time in a fixed [order], time changes
 //! only when the [`Driver`] says so, locks are granted first come, first served, and random numbers
 //! come from seeded streams. An [`EventDigest`] is the fingerprint of a run.
 //!
@@ -31,6 +31,7 @@ mod executor;
 mod hash;
 mod join;
 mod oneshot;
+pub mod order;
 mod rng;
 mod sync;
 mod time;
@@ -38,10 +39,11 @@ mod time;
 pub use digest::EventDigest;
 pub use driver::{ClockOnly, Driver};
 pub use events::{Categories, Category, Event as LogEvent};
-pub use executor::{BoxFuture, JoinHandle, Order, Rt, Stalled};
+pub use executor::{BoxFuture, JoinHandle, Rt, Stalled};
 pub use hash::{FixedHasher, FixedMap, FixedSet};
 pub use join::join_all;
 pub use oneshot::{Receiver, Sender, oneshot};
+pub use order::Order;
 pub use rng::Rng;
 pub use sync::{Budget, BudgetGuard, Event, LockGuard, RwLock};
 pub use time::{MICROS, MILLIS, Nanos, SECS, Time};

@@ -1,5 +1,5 @@
 //! Synchronization of tasks: events, locks and budgets. Locks and budgets are granted first come,
-//! first served.
+//! first served, but for budgets of processors, which are granted in the order of tasks.
 //!
 //! All of them are for one thread. Guards may be dropped in any order.
 
@@ -9,7 +9,7 @@ use std::future::Future;
 use std::rc::Rc;
 use std::task::{Poll, Waker};
 
-use crate::Rt;
+use crate::{Order, Rt, Time};
 
 /// An event that tasks wait for and that may happen many times. A waiter sees only notifications
 /// after its wait began, so a task must check its condition, wait, and check again.
@@ -177,9 +177,35 @@ impl Drop for LockGuard {
     }
 }
 
+/// One that waits for units of a budget.
+struct Taker {
+    units: u64,
+    due: Option<Time>,
+    waiter: Rc<Waiter>,
+}
+
 struct BudgetState {
     free: Cell<u64>,
-    queue: RefCell<VecDeque<(u64, Rc<Waiter>)>>,
+    queue: RefCell<VecDeque<Taker>>,
+    /// The runtime whose order of tasks says who is next, unless it is the first.
+    ordered: Option<Rt>,
+    /// How many times in a row another one was granted before the first.
+    passed: Cell<u32>,
+}
+
+impl BudgetState {
+    /// The place of the one that is granted next.
+    fn next(&self, queue: &VecDeque<Taker>) -> usize {
+        match self.ordered.as_ref().map(Rt::order) {
+            Some(Order::Chosen(policy)) if queue.len() > 1 => {
+                let mut passed = self.passed.get();
+                let place = policy.choose(queue.iter().map(|taker| taker.due), &mut passed);
+                self.passed.set(passed);
+                place
+            }
+            _ => 0,
+        }
+    }
 }
 
 /// A number of units, such as bytes or requests in flight, that tasks share first come, first
@@ -193,7 +219,18 @@ pub struct Budget {
 impl Budget {
     /// A budget of `total` units.
     pub fn new(total: u64) -> Self {
-        let state = BudgetState { free: Cell::new(total), queue: RefCell::default() };
+        Budget::with(total, None)
+    }
+
+    /// A budget of processors, `total` units, for which work waits in the order of the runtime's tasks if that
+    /// depends on [deadlines](Rt::by), and otherwise first come, first served.
+    pub fn of_processors(total: u64, rt: &Rt) -> Self {
+        Budget::with(total, rt.knows_deadlines().then(|| rt.clone()))
+    }
+
+    fn with(total: u64, ordered: Option<Rt>) -> Self {
+        let (free, passed) = (Cell::new(total), Cell::new(0));
+        let state = BudgetState { free, queue: RefCell::default(), ordered, passed };
         Budget { total, state: Rc::new(state) }
     }
 
@@ -219,7 +256,8 @@ impl Budget {
                 granted: Cell::new(false),
                 waker: RefCell::default(),
             });
-            state.queue.borrow_mut().push_back((units, Rc::clone(&waiter)));
+            let due = state.ordered.as_ref().and_then(Rt::due);
+            state.queue.borrow_mut().push_back(Taker { units, due, waiter: Rc::clone(&waiter) });
             std::future::poll_fn(|cx| {
                 if waiter.granted.get() {
                     return Poll::Ready(());
@@ -243,17 +281,19 @@ impl Drop for BudgetGuard {
     fn drop(&mut self) {
         self.state.free.set(self.state.free.get() + self.units);
         let mut queue = self.state.queue.borrow_mut();
-        while let Some((units, waiter)) = queue.front() {
+        while !queue.is_empty() {
+            let place = self.state.next(&queue);
             let free = self.state.free.get();
-            if free < *units {
+            let Some(taker) = queue.get(place) else { return };
+            if free < taker.units {
                 return;
             }
-            self.state.free.set(free - units);
-            waiter.granted.set(true);
-            if let Some(waker) = waiter.waker.borrow_mut().take() {
+            self.state.free.set(free - taker.units);
+            taker.waiter.granted.set(true);
+            if let Some(waker) = taker.waiter.waker.borrow_mut().take() {
                 waker.wake();
             }
-            queue.pop_front();
+            queue.remove(place);
         }
     }
 }
@@ -332,6 +372,34 @@ mod tests {
             e2.notify();
         });
         rt.block_on(async { event.wait_until(|| flag.get()).await }).unwrap();
+    }
+
+    /// The order in which three get the one processor while a fourth has it.
+    fn order_at_the_processor(order: &str) -> Vec<u64> {
+        let order = **crate::order::REGISTRY.get(order).unwrap();
+        let rt = Rt::with_order(ClockOnly::default(), 0, order);
+        let (processor, log) = (Budget::of_processors(1, &rt), Rc::new(RefCell::new(Vec::new())));
+        for (name, due) in [(0, None), (1, None), (2, Some(9)), (3, Some(4))] {
+            let (rt2, processor, log) = (rt.clone(), processor.clone(), Rc::clone(&log));
+            let waits = async move {
+                let _one = processor.take(1).await;
+                log.borrow_mut().push(name);
+                rt2.sleep(MILLIS).await;
+            };
+            let rt2 = rt.clone();
+            rt.spawn("work", async move { rt2.by(due.map(Time), waits).await });
+        }
+        let rt2 = rt.clone();
+        rt.block_on(async move { rt2.sleep(10 * MILLIS).await }).unwrap();
+        log.take()
+    }
+
+    #[test]
+    fn work_with_deadlines_waits_for_a_processor_in_the_order_of_tasks() {
+        assert_eq!(order_at_the_processor("fifo"), [0, 1, 2, 3]);
+        assert_eq!(order_at_the_processor("random").len(), 4);
+        let taken = order_at_the_processor("deadline");
+        assert!(taken[1..] == [3, 2, 1] || taken == [3, 2, 0, 1], "{taken:?}");
     }
 
     #[test]

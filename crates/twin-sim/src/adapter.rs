@@ -2,7 +2,7 @@
 //!
 //! Contract: a request larger than the adapter can move in one transfer goes to the disk as several
 //! requests, in order and all at once, and completes when all of them have. Each transfer first
-//! costs the processor the preparation of a request; for this reason requests are split here and
+//! costs the processor the preparation of a request, by the deadline of the request; for this reason requests are split here and
 //! not in the disk. [`info`](BlockDevice::info) reports the largest transfer.
 
 use std::rc::Rc;
@@ -35,15 +35,22 @@ impl<D: BlockDevice> BlockDevice for HostAdapter<D> {
             return self.inner.submit(io);
         }
         let (completion, ticket) = pending();
-        let (inner, cpu) = (Rc::clone(&self.inner), self.cpu.clone());
-        self.rt.run_or_spawn("driver", async move {
+        let (inner, cpu, due) = (Rc::clone(&self.inner), self.cpu.clone(), io.deadline);
+        let driver = async move {
             let mut under_way = Vec::new();
             for part in io.parts(inner.info().max_io) {
                 cpu.charge(Work::Request(part.len)).await;
                 under_way.push(inner.submit(part));
             }
             completion.done(all_parts(under_way).await);
-        });
+        };
+        match due.filter(|_| self.rt.knows_deadlines()) {
+            None => self.rt.run_or_spawn("driver", driver),
+            due => {
+                let rt = self.rt.clone();
+                self.rt.run_or_spawn("driver", async move { rt.by(due, driver).await });
+            }
+        }
         ticket
     }
 

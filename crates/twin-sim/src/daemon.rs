@@ -149,6 +149,10 @@ impl<F: FileSystem> FileSystem for Daemon<F> {
         self.inner.quota_of(ino)
     }
 
+    fn due(&self, op: &Op) -> Option<Time> {
+        self.inner.due(op)
+    }
+
     fn held(&self) -> Vec<Ino> {
         self.inner.held()
     }

@@ -50,21 +50,10 @@ impl<F> Fuse<F> {
 
 impl<F: FileSystem> FileSystem for Fuse<F> {
     async fn execute(&self, request: Request) -> Result<Reply, FsError> {
-        if matches!(request.op, Op::Open { .. } | Op::Release { .. } | Op::Forget { .. }) {
-            return self.inner.execute(request).await;
+        match self.inner.due(&request.op) {
+            None => self.pass(request).await,
+            due => Box::pin(self.rt.by(due, self.pass(request))).await,
         }
-        let sent = request.op.written().map_or(0, |(_, _, data)| Data::len(data));
-        let (way, serve) = (self.costs.transit_ns / 2, self.costs.serve_ns / 2);
-        self.rt.sleep(way).await;
-        self.cpu.occupy(serve + self.copy_ns(sent)).await;
-        let result = self.inner.execute(request).await;
-        let returned = match &result {
-            Ok(Reply::Data(blocks)) => blocks.iter().map(|block| block.len() as u64).sum(),
-            _ => 0,
-        };
-        self.cpu.occupy(self.costs.serve_ns - serve + self.copy_ns(returned)).await;
-        self.rt.sleep(self.costs.transit_ns - way).await;
-        result
     }
 
     fn room(&self) -> Option<Room> {
@@ -81,6 +70,27 @@ impl<F: FileSystem> FileSystem for Fuse<F> {
 
     fn held(&self) -> Vec<Ino> {
         self.inner.held()
+    }
+}
+
+impl<F: FileSystem> Fuse<F> {
+    /// Passes a request on, and its answer back.
+    async fn pass(&self, request: Request) -> Result<Reply, FsError> {
+        if matches!(request.op, Op::Open { .. } | Op::Release { .. } | Op::Forget { .. }) {
+            return self.inner.execute(request).await;
+        }
+        let sent = request.op.written().map_or(0, |(_, _, data)| Data::len(data));
+        let (way, serve) = (self.costs.transit_ns / 2, self.costs.serve_ns / 2);
+        self.rt.sleep(way).await;
+        self.cpu.occupy(serve + self.copy_ns(sent)).await;
+        let result = self.inner.execute(request).await;
+        let returned = match &result {
+            Ok(Reply::Data(blocks)) => blocks.iter().map(|block| block.len() as u64).sum(),
+            _ => 0,
+        };
+        self.cpu.occupy(self.costs.serve_ns - serve + self.copy_ns(returned)).await;
+        self.rt.sleep(self.costs.transit_ns - way).await;
+        result
     }
 }
 

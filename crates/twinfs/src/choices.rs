@@ -3,7 +3,8 @@
 
 use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error, error::ErrorKind};
-use twin_settings::{Registry, RegistryEntry};
+use twin_rt::{Order, order};
+use twin_settings::{Choice, Registry, RegistryEntry};
 
 /// A policy of a registry, or the path of a module that holds one. The help shows the names of the registry.
 pub(crate) struct Policies<M: 'static>(&'static Registry<M>);
@@ -116,4 +117,21 @@ pub(crate) fn disk_queue_help() -> String {
          gets N requests at once, not as many as the kernel says it takes",
         twin_host::QueueChoice::names().join(", ")
     )
+}
+
+/// The order of a mount's tasks.
+pub(crate) fn task_order(text: &str) -> Result<Choice<Order>, String> {
+    Choice::named(&order::REGISTRY, text).map_err(|error| error.to_string())
+}
+
+/// The order of a mount's tasks, unless another is chosen.
+pub(crate) fn task_order_default() -> &'static str {
+    order::REGISTRY.default_entry().name
+}
+
+/// The help of --order, with all orders.
+pub(crate) fn task_order_help() -> String {
+    let orders = order::REGISTRY.abouts().into_iter();
+    let orders: Vec<String> = orders.map(|(name, about)| format!("{name} ({about})")).collect();
+    format!("The order of the daemon's tasks that could run (docs/media.md): {}", orders.join("; "))
 }

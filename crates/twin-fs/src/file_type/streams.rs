@@ -6,6 +6,7 @@
 //! stream's rate gets there. Blocks that were read leave memory. A reader who is faster than the rate
 //! reads what is not there yet as from an ordinary file; one who is slower makes the task wait; one
 //! who goes elsewhere begins anew there, without a promise for the first chunks.
+//! Where the order of tasks knows deadlines, the task has that of its next chunk, and a read that of its last byte.
 
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, VecDeque};
@@ -168,6 +169,13 @@ impl Stream {
         since + Nanos::try_from(span).unwrap_or(Nanos::MAX / 2)
     }
 
+    /// When a reader who asks for these bytes needs the last of them, if it reads at the stream's rate. One who is
+    /// further ahead than the task reads on as from an ordinary file.
+    pub(crate) fn due(&self, now: Time, off: u64, len: u32) -> Option<Time> {
+        let due = self.needs(off.saturating_add(len.into()));
+        (self.needs(off) <= now + CHUNKS * self.round_ns).then_some(due)
+    }
+
     /// Called before a read: counts it if its blocks are not in memory, and follows a reader who has
     /// gone elsewhere.
     pub(crate) fn begins(&self, core: &Core, off: u64, end: u64) {
@@ -238,7 +246,11 @@ impl Stream {
         self.asked.set(last);
         let deadline = Some(self.needs(first * block));
         let purpose = Purpose { origin: Origin::ReadAhead, deadline };
-        let frames = core.blocks(&self.inode, first, last, purpose).await?;
+        let reading = core.blocks(&self.inode, first, last, purpose);
+        let frames = match core.rt.knows_deadlines() {
+            true => core.rt.by(deadline, reading).await?,
+            false => reading.await?,
+        };
         let next = self.next.get() / block;
         // The reader may have gone on, or elsewhere, meanwhile.
         let wanted = next.max(first)..self.asked.get();

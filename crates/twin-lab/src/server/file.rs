@@ -7,12 +7,12 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
-use twin_rt::Order;
+use twin_rt::{Order, order};
 use twin_settings::value::bytes;
 use twin_settings::{Choice, Choose, SettingsError, grammar};
 use twin_sim::{bus, cpu, queue};
 
-use crate::config::{Config, order};
+use crate::config::Config;
 use crate::layouts::LAYOUTS;
 
 /// A server: hosts, busses, disks, file systems and their clients, by name.
@@ -33,7 +33,7 @@ pub struct ServerFile {
     /// Who uses it.
     pub clients: Vec<Client>,
     /// The order in which ready tasks run.
-    pub order: Order,
+    pub order: Choice<Order>,
     /// The seed of its random numbers.
     pub seed: u64,
 }
@@ -251,7 +251,10 @@ impl ServerFile {
         let disks = disks(&text, &hosts, &buses)?;
         let file_systems = file_systems(&text, &disks)?;
         let clients = clients(&text, &file_systems)?;
-        let order = text.order.as_deref().map_or(Ok(Order::Fifo), order)?;
+        let mut order = Choice::first(&order::REGISTRY);
+        if let Some(name) = &text.order {
+            order.choose(name)?;
+        }
         let Text { about, assumed, seed, .. } = text;
         Ok(ServerFile { about, assumed, hosts, buses, disks, file_systems, clients, order, seed })
     }

@@ -62,8 +62,8 @@ fn run_server(
 ) -> Result<ServerFigures, SimulateError> {
     let panel = observing.map(|observing| Rc::new(RefCell::new(Panel::new(observing))));
     let rt = match (panel.clone(), told) {
-        (None, None) => Rt::with_order(ClockOnly::default(), server.seed, server.order),
-        (panel, mut told) => watched_runtime(server.seed, server.order, move |next| {
+        (None, None) => Rt::with_order(ClockOnly::default(), server.seed, server.order.maker),
+        (panel, mut told) => watched_runtime(server.seed, server.order.maker, move |next| {
             panel.iter().for_each(|panel| panel.borrow_mut().look(next));
             told.iter_mut().for_each(|told| told(next));
             true

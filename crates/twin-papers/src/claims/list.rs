@@ -14,7 +14,9 @@ use crate::claim::Claim;
 use crate::need::Need;
 use crate::results::Results;
 
-use super::{cut_and_paste, file_layout, heuristic, real_log, table, tpcb_cleaner, tpcb_parts};
+use super::{
+    aged_speeds, cut_and_paste, file_layout, heuristic, real_log, table, tpcb_cleaner, tpcb_parts,
+};
 
 /// All claims, in the order of the report.
 pub fn claims() -> &'static [Claim] {
@@ -131,6 +133,7 @@ const CLAIMS: &[Claim] = &[
     table::TPCB,
     heuristic::CLAIM,
     cut_and_paste::CLAIM,
+    aged_speeds::CLAIM,
     file_layout::CLAIM,
     real_log::CLAIM,
 ];

@@ -1,5 +1,6 @@
 //! The claims of the papers, and how each is judged by the results of its runs.
 
+pub(crate) mod aged_speeds;
 pub(crate) mod cut_and_paste;
 pub(crate) mod file_layout;
 pub(crate) mod heuristic;

@@ -13,6 +13,7 @@ use crate::claims::figure_needs;
 use crate::claims::tpcb_cleaner;
 use crate::clc::{self, System};
 use crate::need::Need;
+use crate::pages::aged_log;
 use crate::pages::days;
 use crate::pages::file_layout;
 use crate::pages::present;
@@ -129,6 +130,7 @@ pub fn html(judged: &[Judged], results: &Results, measured: Option<&serde_json::
     }
     page += &logs(results);
     page += &file_layout::section(&results.layouts);
+    page += &aged_log::section(&results.aged_logs, &results.layouts);
     if drawn.present() {
         page += "<h2>The present</h2>";
         page += &present::section(results, measured);

@@ -1,5 +1,6 @@
 //! What is told of a reproduction: a page with figures and tables, text for the terminal, and JSON.
 
+mod aged_log;
 mod days;
 mod file_layout;
 mod html;

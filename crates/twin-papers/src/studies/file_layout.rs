@@ -79,14 +79,15 @@ impl Old {
 }
 
 /// A file system that grows old.
-struct Growing {
-    load: Load,
-    how: AgeSettings,
-    aged: Option<Aged>,
+pub(super) struct Growing {
+    pub(super) load: Load,
+    pub(super) how: AgeSettings,
+    pub(super) aged: Option<Aged>,
 }
 
 impl Growing {
-    fn go_on(&mut self, sessions: u64) -> Result<&Aged, String> {
+    /// Goes on for this number of sessions.
+    pub(super) fn go_on(&mut self, sessions: u64) -> Result<&Aged, String> {
         let span_ns = Load::span_ns(sessions);
         let how = AgeSettings {
             span_ns,
@@ -100,7 +101,8 @@ impl Growing {
     }
 }
 
-fn settings(config: &Config) -> Result<AgeSettings, String> {
+/// How a volume of this configuration grows old, from its beginning on.
+pub(super) fn settings(config: &Config) -> Result<AgeSettings, String> {
     let (size, sector) = disk_of(config).map_err(|e| e.to_string())?;
     Ok(AgeSettings {
         layout: config.layout,
@@ -173,7 +175,7 @@ fn fill(growing: &mut Growing) -> Result<Option<Snapshot>, String> {
 }
 
 /// The rates of creating and reading files of a size.
-fn speeds(run: &Run, size: u64) -> Result<(f64, f64), String> {
+pub(super) fn speeds(run: &Run, size: u64) -> Result<(f64, f64), String> {
     let phases = simulated::run(run, &Sequential { size }).map_err(|e| e.to_string())?;
     let rate = |name| phases.iter().find(|p| p.phase == name).map_or(f64::NAN, |p| p.rate());
     Ok((rate("create"), rate("read")))

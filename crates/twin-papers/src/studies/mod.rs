@@ -1,5 +1,6 @@
 //! What the papers simulated beside benchmarks, a file each: file servers, days of users, file systems that grow old.
 
+pub(crate) mod aged_log;
 pub(crate) mod benchmark;
 pub(crate) mod days;
 pub(crate) mod file_layout;
@@ -14,4 +15,5 @@ pub(crate) enum Part {
     Day(usize),
     Layout(usize),
     RealLog(usize),
+    AgedLog(usize),
 }

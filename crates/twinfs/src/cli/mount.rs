@@ -5,10 +5,14 @@ use std::path::PathBuf;
 use clap::Args;
 use twin_host::QueueChoice;
 use twin_lab::log_categories;
-use twin_rt::{Categories, Nanos};
+use twin_rt::{Categories, Nanos, Order};
+use twin_settings::Choice;
 
 use super::{Beside, KeyArgs, ObserveMount, interval, log_help};
-use crate::choices::{disk_queue, disk_queue_help, replacement, replacement_help};
+use crate::choices::{
+    disk_queue, disk_queue_help, replacement, replacement_help, task_order, task_order_default,
+    task_order_help,
+};
 use crate::size::Size;
 
 /// Mount a volume.
@@ -115,6 +119,9 @@ pub(crate) struct Mount {
     /// (docs/media.md).
     #[arg(help_heading = "Policies", long)]
     pub(crate) file_types: bool,
+    #[arg(help_heading = "Policies", long, value_name = "NAME", default_value = task_order_default(), value_parser = task_order,
+          help = task_order_help())]
+    pub(crate) order: Choice<Order>,
     #[arg(help_heading = "Policies", long, value_name = "NAME", default_value = "auto", value_parser = disk_queue,
           help = disk_queue_help())]
     pub(crate) queue: QueueChoice,

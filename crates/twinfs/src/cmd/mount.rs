@@ -60,6 +60,7 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
         buffered: args.buffered,
         io_uring: !args.no_io_uring,
         file_types: args.file_types,
+        order: args.order,
         queue: args.queue,
         cleaner: args.cleaner,
         alloc: args.alloc,

@@ -19,8 +19,8 @@ use crate::clock::{Stopwatch, pause_ms};
 
 pub(super) const SCENARIO: Scenario = Scenario {
     name: "streams",
-    about: "eight films at 10 Mb/s beside a build: no block late, one too many refused; full: a minute, \
-            on FFS as well",
+    about: "eight films at 10 Mb/s beside a build, with both orders of tasks: no block late, one too many \
+            refused; full: a minute, on FFS as well",
     limit_s: (240, 900),
     run,
 };
@@ -30,6 +30,8 @@ const FILMS: usize = 8;
 const RATE: usize = 1_250_000;
 /// What a reader asks for at a time.
 const BLOCK: usize = 64 << 10;
+/// The orders of the daemon's tasks.
+const ORDERS: [&str; 2] = ["fifo", "deadline"];
 /// How long before it is played a reader asks for a block: what a player has in its own memory.
 const AHEAD: Duration = Duration::from_secs(1);
 /// Opens of films that no admission may reach with this cache.
@@ -43,9 +45,18 @@ fn run(bench: &Bench) -> Outcome {
     };
     let len = bench.size(12, 60) * RATE;
     let mut said = Vec::new();
-    for layout in layouts {
+    let runs = layouts.iter().flat_map(|layout| ORDERS.map(|order| (layout, order)));
+    for (layout, order) in runs {
         let mut volume = Volume::make_of(bench, layout, "3G")?;
-        volume.set_options(&["--file-types", "--queue", "scan-edf", "--cache", "64M"]);
+        volume.set_options(&[
+            "--file-types",
+            "--queue",
+            "scan-edf",
+            "--order",
+            order,
+            "--cache",
+            "64M",
+        ]);
         volume.mount()?;
         for number in 0..FILMS {
             make_film(&volume, number, len)?;
@@ -59,7 +70,7 @@ fn run(bench: &Bench) -> Outcome {
         let late: usize = played.iter().map(|one| one.late).sum();
         let blocks: usize = played.iter().map(|one| one.blocks).sum();
         let figures = format!(
-            "{layout}: {late} of {blocks} blocks late, longest read {longest_ms} ms, beside \
+            "{layout}, {order}: {late} of {blocks} blocks late, longest read {longest_ms} ms, beside \
              {rounds} builds; {admitted} admitted at most"
         );
         if late > 0 {
