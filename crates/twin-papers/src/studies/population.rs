@@ -22,6 +22,11 @@ const HISTORY_MOST: u64 = 300;
 const HISTORY_LEAST: u64 = 30;
 const HISTORY_OF_NEWS: u64 = 60;
 
+/// The pieces of programs that write by standard output with buffers of BUFSIZ.
+const PIECE: u64 = 1 << 10;
+/// The median of articles while they had no headers.
+const BEFORE_HEADERS: f64 = 1_700.0;
+
 /// A row of the tables.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FileSystem {
@@ -176,9 +181,19 @@ impl FileSystem {
 
     /// The same file system with a change of how it grows old.
     pub(crate) fn varied(&self, change: Option<OtherAgeing>) -> FileSystem {
-        let Some(OtherAgeing::DeletesNothing) = change else { return *self };
-        let habits = Habits { turnover: 0.0, rewrites: 0.0, appends: 0.0, ..self.habits };
-        FileSystem { habits, events: &[], ..*self }
+        let (habits, events) = (self.habits, self.events);
+        let (habits, events) = match change {
+            None => return *self,
+            Some(OtherAgeing::DeletesNothing) => {
+                (Habits { turnover: 0.0, rewrites: 0.0, appends: 0.0, ..habits }, &[][..])
+            }
+            Some(OtherAgeing::Pieces) => (Habits { piece: PIECE, ..habits }, events),
+            Some(OtherAgeing::NoHeaders) if habits.header > 0.0 => {
+                (Habits { header: 0.0, median: BEFORE_HEADERS, ..habits }, events)
+            }
+            Some(OtherAgeing::NoHeaders) => (habits, events),
+        };
+        FileSystem { habits, events, ..*self }
     }
 
     /// The days before the study that are gone through.
