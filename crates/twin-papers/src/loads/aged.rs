@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use twin_age::load::{HOMES, Habits, Load as OldLoad, NEWS, SESSIONS_A_DAY};
+use twin_age::load::{HOMES, Habits, Load as OldLoad, NEWS_WITH_HEADERS, SESSIONS_A_DAY};
 use twin_fs::geometry::Geometry;
 use twin_fs::{Ino, Op};
 use twin_trace::{Outcome, Record, Source};
@@ -146,7 +146,7 @@ fn homes() -> Result<Vec<Figure>, String> {
 }
 
 fn news() -> Result<Vec<Figure>, String> {
-    let left = left_by(NEWS)?;
+    let left = left_by(NEWS_WITH_HEADERS)?;
     let about = |value: f64| (value * 0.85, value * 1.15);
     let flow = "news.lists, flow analysis, June 1995";
     Ok(vec![
