@@ -41,13 +41,17 @@ pub struct Reproduce {
     /// papers that depend on it.
     #[arg(long, value_name = "NAME", conflicts_with = "html")]
     pub without: Option<String>,
+    /// Judge with this experiment, a name in a cause of --failures, as no-skews or pieces; without names of claims,
+    /// those whose causes name it.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["html", "without"])]
+    pub with: Option<String>,
     /// Print all that was chosen with the answer in view or is settled by 4.4BSD's source, with the
     /// tallies with and without each. Takes a quarter of an hour.
-    #[arg(long, conflicts_with_all = ["html", "without", "wrong", "sensitivity", "cross_validate"])]
+    #[arg(long, conflicts_with_all = ["html", "without", "with", "wrong", "sensitivity", "cross_validate"])]
     pub choices: bool,
     /// Plant models that are wrong on purpose, and print for each the checks that find it; fails if
     /// none does. As JSON it is one object, with the tallies. Takes some minutes.
-    #[arg(long, conflicts_with_all = ["html", "without", "sensitivity", "cross_validate"])]
+    #[arg(long, conflicts_with_all = ["html", "without", "with", "sensitivity", "cross_validate"])]
     pub wrong: bool,
     /// Print the counted checks that do not hold as a table in Markdown, with the cause of each: that of
     /// docs/reproduction.md.
@@ -60,11 +64,23 @@ pub struct Reproduce {
     /// Explain one check: how far it is from its limit, the times of the runs behind it, and which declared choices
     /// turn it. CHECK is a claim and a number, as small-create:1, or words that only one check has.
     #[arg(long, value_name = "CHECK",
-          conflicts_with_all = ["cells", "html", "without", "wrong", "choices", "sensitivity", "cross_validate", "quick"])]
+          conflicts_with_all = ["cells", "html", "without", "with", "wrong", "choices", "sensitivity", "cross_validate", "quick"])]
     pub explain: Option<String>,
+    /// Print the loads that stand in for traces beside the published tables: what each was given, what was held out,
+    /// and what it yields. All loads, or one: sprite-1991, file-server, homes, news.
+    #[arg(long, value_name = "NAME", num_args = 0..=1, default_missing_value = "all",
+          conflicts_with_all = ["claims", "cells", "measured", "without", "with", "wrong", "choices", "sensitivity",
+                                "cross_validate", "failures", "explain", "quick", "resume", "fit"])]
+    pub loads: Option<String>,
+    /// Search the parameters of a load again and print them beside those that are declared: sprite-1991. Takes a
+    /// minute.
+    #[arg(long, value_name = "NAME",
+          conflicts_with_all = ["claims", "cells", "measured", "without", "with", "wrong", "choices", "sensitivity",
+                                "cross_validate", "failures", "explain", "quick", "resume"])]
+    pub fit: Option<String>,
     /// Leave out the claims that take long: studies of servers and of aged volumes, and TPC-B with the cleaner.
     /// The verdict names them.
-    #[arg(long, conflicts_with_all = ["claims", "wrong", "choices", "without"])]
+    #[arg(long, conflicts_with_all = ["claims", "wrong", "choices", "without", "with"])]
     pub quick: bool,
     /// Go on from where the same command was interrupted.
     #[arg(long)]

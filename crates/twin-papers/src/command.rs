@@ -14,8 +14,10 @@ use twin_report::{Part, Report};
 use twin_settings::SettingsError;
 
 use crate::choices::{self, Choice, Fitted};
+use crate::experiments::{EXPERIMENTS, Experiment};
 use crate::explain;
 use crate::fit::{self, Half};
+use crate::loads::{self, Load};
 use crate::wrong::Found;
 use crate::{self as reproduce, Claim, Judged, Need, Paper, Results, Variation, clc, worth, wrong};
 
@@ -28,8 +30,8 @@ fn has_form(args: &Reproduce) -> Result<(), &'static str> {
     if args.wrong && !matches!(args.output.format(), Format::Table | Format::Json) {
         return Err("--wrong has no rows: use --format json");
     }
-    if args.without.is_some() && args.output.has_page() {
-        return Err("--without has no page: leave --format html out");
+    if (args.without.is_some() || args.with.is_some()) && args.output.has_page() {
+        return Err("--without and --with have no page: leave --format html out");
     }
     Ok(())
 }
@@ -41,17 +43,19 @@ fn has_form(args: &Reproduce) -> Result<(), &'static str> {
 pub fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     let all = reproduce::claims();
     if args.list {
-        for claim in all {
-            say(format!("{:<18} {} [{}]", claim.id, claim.says, claim.source))?;
-        }
-        return Ok(ExitCode::SUCCESS);
+        return listed(all);
     }
     if !args.of.is_empty() {
         return failures_in(&args.of);
     }
+    if args.loads.is_some() || args.fit.is_some() {
+        return of_loads(args, interrupts);
+    }
     let without = args.without.as_deref().map(choice).transpose()?;
-    let variation = without.map_or(&Variation::NONE, |choice| &choice.without);
-    let claims = claims_of(all, args, without)?;
+    let with = args.with.as_deref().map(experiment).transpose()?;
+    let varied = without.map(|choice| &choice.without).or(with.map(|one| &one.runs));
+    let variation = varied.unwrap_or(&Variation::NONE);
+    let claims = claims_of(all, args, (without, with))?;
     // What cannot be read is said before minutes of work.
     let measured = args.measured.as_deref().map(measured).transpose()?;
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
@@ -70,10 +74,7 @@ pub fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
         false => None,
     };
     if args.choices {
-        let worths = worth::worths(&claims, &results, threads, &shown);
-        bar.finish();
-        say(worth::text(&worths).trim_end())?;
-        return Ok(ExitCode::SUCCESS);
+        return worths_of((&claims, &results), threads, &bar);
     }
     let found = match args.wrong {
         true => {
@@ -107,10 +108,53 @@ pub fn run(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
     Ok(if missed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// Prints what there is to reproduce.
+fn listed(all: &[Claim]) -> Outcome {
+    for claim in all {
+        say(format!("{:<18} {} [{}]", claim.id, claim.says, claim.source))?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints loads beside the published tables, or the parameters of one, searched again.
+fn of_loads(args: &Reproduce, interrupts: &Interrupts) -> Outcome {
+    let name = args.fit.as_deref().or(args.loads.as_deref()).unwrap_or_default();
+    let chosen: Vec<&Load> = match name {
+        ALL_LOADS => loads::LOADS.iter().collect(),
+        name => vec![loads::load(name).map_err(usage)?],
+    };
+    let mut printer = Printer::of(&args.output, interrupts)?;
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let bar = Progress::share("runs of loads");
+    let report = match (&args.fit, chosen.as_slice()) {
+        (Some(_), [load]) => loads::fit_report(load, &bar.told()),
+        (Some(_), _) => return Err(usage("--fit takes the name of one load")),
+        (None, all) => loads::report(all, threads, &bar.told()),
+    };
+    bar.finish();
+    printer.print(&report?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What `--loads` without a name means.
+const ALL_LOADS: &str = "all";
+
 /// Prints the table of what does not hold in kept answers.
 fn failures_in(paths: &[PathBuf]) -> Outcome {
     let answers: Result<Vec<Value>, String> = paths.iter().map(|path| answer_in(path)).collect();
     say(reproduce::failures_of(&answers?).trim_end())?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Prints what each choice is worth.
+fn worths_of(
+    (claims, results): (&[&'static Claim], &Results),
+    threads: usize,
+    bar: &Progress,
+) -> Outcome {
+    let worths = worth::worths(claims, results, threads, &bar.told());
+    bar.finish();
+    say(worth::text(&worths).trim_end())?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -132,9 +176,12 @@ fn explained(
 fn claims_of(
     all: &'static [Claim],
     args: &Reproduce,
-    without: Option<&Choice>,
+    (without, with): (Option<&Choice>, Option<&Experiment>),
 ) -> Result<Vec<&'static Claim>, Failure> {
     let mut claims = chosen(all, &args.claims, without.map(|choice| choice.papers))?;
+    if let Some(experiment) = with.filter(|_| args.claims.is_empty()) {
+        claims.retain(|claim| experiment.claims.contains(&claim.id));
+    }
     claims.retain(|claim| !args.quick || !takes_long(claim));
     if args.cells && claims.iter().any(|claim| claim.id != TABLE) {
         return Err(usage(format!("--cells is for one claim: twinfs reproduce {TABLE} --cells")));
@@ -319,6 +366,12 @@ fn choice(name: &str) -> Result<&'static Choice, Failure> {
     let shown = || choices::all().filter(|choice| choice.has_run());
     shown().find(|choice| choice.name == name).ok_or_else(|| {
         usage(SettingsError::unknown("choice", name, shown().map(|choice| choice.name)))
+    })
+}
+
+fn experiment(name: &str) -> Result<&'static Experiment, Failure> {
+    EXPERIMENTS.iter().find(|one| one.name == name).ok_or_else(|| {
+        usage(SettingsError::unknown("experiment", name, EXPERIMENTS.iter().map(|one| one.name)))
     })
 }
 

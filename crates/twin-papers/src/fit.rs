@@ -1,41 +1,28 @@
 //! Fitting the constants to some cells of the table of 1994, and scoring them on the others.
 //!
-//! Contract: the search takes the best of some starts, the published values (or none) among them,
-//! changes one constant at a time by shrinking steps, and keeps a change that reduces the sum of the errors of the chosen cells. It is deterministic: the same cells give the same constants.
+//! Contract: [`crate::search`] looks for the constants with the smallest sum of the errors of the chosen cells, from
+//! some starts, the published values (or none) among them. The same cells give the same constants.
 
 use crate::choices::FITTED;
 use crate::clc::{self, Cell, Score, System};
 use crate::progress::{Progress, silent};
 use crate::running::run_all;
+use crate::search::{Dimension, search};
 use crate::variation::with;
 use twin_bench::BenchFailure;
 
-/// The starts, the first step and the smallest step of each search, in the order of [`FITTED`]. The
-/// first start is the published value, or none where nothing is published. The third is the track
-/// skew in sectors; the cylinder skew keeps the RZ26's ratio to it.
-const SEARCH: [(&[f64], f64, f64); 5] = [
-    (&[2_400_000.0, 3_200_000.0, 4_000_000.0], 400_000.0, 100_000.0),
-    (&[0.0, 1000.0], 400.0, 100.0),
-    (&[7.0], 1.0, 1.0),
-    (&[500.0], 250.0, 62.5),
-    (&[900.0, 500.0, 200.0], 100.0, 50.0),
+/// The searched numbers in the order of [`FITTED`]. The first start is the published value, or none where
+/// nothing is published. The third is the track skew in sectors; the cylinder skew keeps the RZ26's ratio to it.
+const SEARCH: [Dimension; 5] = [
+    from(&[2_400_000.0, 3_200_000.0, 4_000_000.0], 400_000.0, 100_000.0, 100_000.0),
+    from(&[0.0, 1000.0], 400.0, 100.0, 0.0),
+    from(&[7.0], 1.0, 1.0, 1.0),
+    from(&[500.0], 250.0, 62.5, 0.0),
+    from(&[900.0, 500.0, 200.0], 100.0, 50.0, 0.0),
 ];
 
-/// All combinations of the starts.
-fn starts() -> Vec<[f64; 5]> {
-    let mut all = vec![[0.0; 5]];
-    for (i, (starts, ..)) in SEARCH.iter().enumerate() {
-        let with = |values: &[f64; 5]| {
-            let values = *values;
-            starts.iter().map(move |start| {
-                let mut next = values;
-                next[i] = *start;
-                next
-            })
-        };
-        all = all.iter().flat_map(with).collect();
-    }
-    all
+const fn from(starts: &'static [f64], step: f64, least_step: f64, least: f64) -> Dimension {
+    Dimension { starts, step, least_step, least }
 }
 
 /// A half of the cells.
@@ -106,7 +93,7 @@ pub fn declared(half: Half) -> String {
     }
 }
 
-fn settings(values: &[f64; 5]) -> String {
+fn settings(values: &[f64]) -> String {
     let text = |i: usize| match FITTED[i].key {
         "skews" => format!("{}/{}", values[i], (values[i] * 25.0 / 7.0).round()),
         _ => format!("{:.0}", values[i]),
@@ -146,44 +133,8 @@ fn badness(cells: &[Cell]) -> f64 {
 /// # Errors
 /// The first run that fails.
 pub fn fit(half: Half, threads: usize, progress: &Progress) -> Result<String, BenchFailure> {
-    let (mut tried, mut best, mut values) = (0, f64::INFINITY, [0.0; 5]);
-    for start in starts() {
-        let found = badness(&run_half(half, &settings(&start), threads)?);
-        tried += 1;
-        progress(tried, tried + 40);
-        if found < best {
-            (best, values) = (found, start);
-        }
-    }
-    let mut steps = SEARCH.map(|s| s.1);
-    loop {
-        let mut better = false;
-        for i in 0..5 {
-            for direction in [1.0, -1.0] {
-                let mut next = values;
-                next[i] = (values[i] + direction * steps[i]).max(0.0);
-                if next[i] == values[i] || ((i == 0 || i == 2) && next[i] <= 0.0) {
-                    continue;
-                }
-                let found = badness(&run_half(half, &settings(&next), threads)?);
-                tried += 1;
-                progress(tried, tried + 20);
-                if found < best * 0.999 {
-                    (best, values, better) = (found, next, true);
-                    break;
-                }
-            }
-        }
-        if better {
-            continue;
-        }
-        if (0..5).all(|i| steps[i] <= SEARCH[i].2) {
-            break;
-        }
-        for (step, search) in steps.iter_mut().zip(SEARCH) {
-            *step = (*step / 2.0).max(search.2);
-        }
-    }
+    let mut of = |values: &[f64]| Ok(badness(&run_half(half, &settings(values), threads)?));
+    let (values, _) = search(&SEARCH, &mut of, &|tried| progress(tried, tried + 40))?;
     Ok(settings(&values))
 }
 

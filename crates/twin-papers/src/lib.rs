@@ -3,7 +3,8 @@
 //! A [`Claim`] is data: its source, the runs that show it, and how their figures are judged. A [`Need`] is a run: a
 //! configuration and a benchmark. Claims share runs; [`reproduce()`] runs each once, one a thread. Each [`Check`] says
 //! what it is evidence of ([`Kind`]), and a paper's [`Tally`] counts independent checks alone. What was chosen with
-//! the answer in view is declared in [`choices`]; models that are wrong on purpose are in [`wrong`].
+//! the answer in view is declared in [`choices`], what loads were given in [`loads`]; models that are wrong on purpose are in
+//! [`wrong`].
 //!
 //! The files stand on each other in this order: runs and their variations ([`Need`], [`Variation`]), simulations that
 //! are no benchmarks (`studies`, with the log simulator [`nfs_server`]), [`Results`], claims, [`reproduce()`], and above
@@ -19,6 +20,7 @@ mod cost;
 pub mod experiments;
 pub mod explain;
 pub mod fit;
+pub mod loads;
 mod need;
 pub mod nfs_server;
 mod pages;
@@ -28,6 +30,7 @@ mod reproduce;
 mod results;
 mod running;
 mod runs;
+mod search;
 mod studies;
 mod tally;
 mod variation;

@@ -28,6 +28,10 @@ pub struct Variation {
 pub enum OtherAgeing {
     /// They fill up, and nothing is ever deleted, written anew or added to.
     DeletesNothing,
+    /// Programs write files in pieces of 1 KB, the size of the buffers of old standard input and output.
+    Pieces,
+    /// Articles of news are as small as any file: 1,700 bytes in the median, and no header.
+    NoHeaders,
 }
 
 /// A change of the server with delayed writes of 1996.
@@ -39,6 +43,8 @@ pub enum OtherServer {
     EndlessNvram,
     /// Data that is not in NVRAM waits for an hour, not for 30 seconds.
     NoUpdate,
+    /// Its users are those of `sprite-like`, before they were fitted to the published tables.
+    RememberedUsers,
 }
 
 impl Variation {

@@ -29,7 +29,11 @@ fn said(out: &Output) -> String {
 
 #[test]
 fn a_wrong_command_line_is_an_error_and_exits_with_2() {
-    let lines: [(&[&str], &str); 3] = [
+    let lines: [(&[&str], &str); 7] = [
+        (&["--loads", "sprite-191"], "did you mean \"sprite-1991\""),
+        (&["--fit", "all"], "one load"),
+        (&["--loads", "--quick"], "--quick"),
+        (&["--with", "no-skew"], "did you mean \"no-skews\""),
         (&["efs-tabl"], "did you mean \"efs-table\""),
         (&["small-create", "--cells"], "--cells"),
         (&["--wrong", "--format", "csv"], "--format json"),
@@ -46,6 +50,21 @@ fn the_claims_are_listed() {
     let out = program(&["--list"]).output().unwrap();
     let list = String::from_utf8_lossy(&out.stdout).into_owned();
     assert_eq!(list.lines().count(), twin_papers::claims().len(), "{list}");
+}
+
+#[test]
+fn a_load_says_in_every_form_what_it_was_given_and_what_was_held_out() {
+    for form in ["table", "json", "csv"] {
+        let out = program(&["--loads", "news", "--format", form]).output().unwrap();
+        assert!(out.status.success(), "{}", said(&out));
+        let text = String::from_utf8_lossy(&out.stdout).into_owned();
+        for word in ["mean of an article", "given", "held out"] {
+            assert!(text.contains(word), "{form}: {text}");
+        }
+    }
+    let out = program(&["--fit", "news"]).output().unwrap();
+    assert_eq!(out.status.code(), Some(1), "{}", said(&out));
+    assert!(said(&out).contains("--loads news"), "{}", said(&out));
 }
 
 #[test]

@@ -28,6 +28,7 @@
 
 mod accesses;
 pub mod block;
+mod byte_ages;
 mod codec;
 mod error;
 mod flight;

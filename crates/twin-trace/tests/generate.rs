@@ -25,6 +25,7 @@ fn small() -> Vec<String> {
         ("zipf", "writes=500,file-bytes=1m,reads=20%"),
         ("sprite-like", "hours=1,from=12"),
         ("file-server", "part=1%"),
+        ("sprite-1991", "hours=1,from=12"),
     ];
     assert_eq!(small.len(), generate::REGISTRY.len(), "a workload has no small settings here");
     small

@@ -29,8 +29,8 @@ pub(crate) const CLAIM: Claim = Claim {
 const LOADS: &str = "open: the loads are generators of each kind with sizes from other studies of the time; the \
     snapshots of the 48 file systems are not to be had, and what was tried is in docs/reproduction.md";
 
-const FULL: &str =
-    "open: articles' sizes and the times for which newsgroups keep them are not published";
+const FULL: &str = "open: how the server's programs wrote articles is not published; in pieces of 1 KB 0.020 of the space is in \
+    whole blocks and 0.077 in fragments (experiment pieces)";
 
 fn judge(results: &Results) -> Vec<Check> {
     let study = &results.layouts;

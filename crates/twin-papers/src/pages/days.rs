@@ -11,7 +11,7 @@ pub(crate) fn charts(days: &Days) -> String {
         return String::new();
     }
     let loads = [
-        ("Latencies, sprite-like, day 1", Load::Day(1)),
+        ("Latencies, sprite-1991, day 1", Load::Day(1)),
         ("Latencies by hand, after trace 1b", Load::Parallel),
         ("Latencies by hand, after trace 5", Load::Flood),
     ];
@@ -33,7 +33,7 @@ pub(crate) fn charts(days: &Days) -> String {
         };
         Group { title, bars: DirtyData::ALL.into_iter().enumerate().map(bar).collect() }
     };
-    let of_days = (1..=DAYS).map(|day| (format!("sprite-like, day {day}"), Load::Day(day)));
+    let of_days = (1..=DAYS).map(|day| (format!("sprite-1991, day {day}"), Load::Day(day)));
     let by_hand = [("after 1b".to_string(), Load::Parallel), ("after 5".to_string(), Load::Flood)];
     let groups: Vec<Group> = of_days.chain(by_hand).map(group).collect();
     all.push(bars("Mean latencies, ms", &groups, Span::Shared));
@@ -41,5 +41,5 @@ pub(crate) fn charts(days: &Days) -> String {
 }
 
 const ABOUT: &str = "<p>Figures 2 to 5 of <i>Cut-and-Paste File Systems</i> (Bosch and Mullender, USENIX \
-    1996) with ours. The traces of Sprite are not to be had: sprite-like stands in for them, and two \
+    1996) with ours. The traces of Sprite are not to be had: sprite-1991 stands in for them, and two \
     loads by hand for the traces with another order.</p>";

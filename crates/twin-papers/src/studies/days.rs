@@ -1,4 +1,4 @@
-//! The server of Cut-and-Paste File Systems 1996 under days of sprite-like users and under loads by hand, with dirty
+//! The server of Cut-and-Paste File Systems 1996 under days of users like Sprite's (sprite-1991) and under loads by hand, with dirty
 //! data kept in each of the paper's ways.
 
 use std::sync::Arc;
@@ -9,12 +9,17 @@ use twin_lab::server::{
 };
 use twin_lab::{Workload, plan};
 use twin_rt::{SECS, Time};
+use twin_trace::generate::SPRITE_USERS;
 
 use crate::variation::{OtherServer, Variation};
 use crate::work::Share;
 
 /// The server of the paper.
 const SERVER: &str = "cut-and-paste";
+/// The users of the preset, and those of the study: the same with parameters that were fitted to the published
+/// tables of the traces ([`crate::loads`]).
+const REMEMBERED_USERS: &str = SPRITE_USERS[0];
+const USERS: &str = SPRITE_USERS[1];
 /// Days: the paper has six traces of a day.
 pub(crate) const DAYS: u64 = 6;
 const DAY_NS: u64 = 24 * 3600 * SECS;
@@ -58,7 +63,7 @@ impl DirtyData {
 /// What the server's users do.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Load {
-    /// A day of the preset's users.
+    /// A day of users.
     Day(u64),
     /// Large writes that fill the memory, beside reads.
     Flood,
@@ -114,7 +119,7 @@ fn vary(server: &mut ServerFile, change: OtherServer) {
         match change {
             OtherServer::UntilDurable => settings.nvram_until_reported = false,
             OtherServer::NoUpdate => settings.flush_age_ns = Some(3600 * SECS),
-            OtherServer::EndlessNvram => {}
+            OtherServer::EndlessNvram | OtherServer::RememberedUsers => {}
         }
     }
 }
@@ -129,6 +134,7 @@ pub(crate) fn is_changed(at: usize, variation: &Variation) -> bool {
         Some(OtherServer::NoUpdate) => job.kept == DirtyData::Seconds,
         Some(OtherServer::EndlessNvram) => is_nvram,
         Some(OtherServer::UntilDurable) => job.kept != DirtyData::Seconds,
+        Some(OtherServer::RememberedUsers) => matches!(job.load, Load::Day(_)),
     }
 }
 
@@ -181,7 +187,10 @@ impl Job {
         match self.load {
             Load::Day(day) => {
                 for (number, client) in server.clients.iter_mut().enumerate() {
-                    if let Does::Workload(_, seed) = &mut client.does {
+                    if let Does::Workload(text, seed) = &mut client.does {
+                        if variation.server != Some(OtherServer::RememberedUsers) {
+                            *text = text.replacen(REMEMBERED_USERS, USERS, 1);
+                        }
                         *seed = day * 1000 + number as u64;
                     }
                 }
@@ -296,6 +305,9 @@ mod tests {
             let base = ServerFile::parse(preset(SERVER).unwrap().text).unwrap();
             let flush = |server: &ServerFile| server.file_systems[0].config.settings.flush.clone();
             assert_eq!(flush(&server) == flush(&base), job.kept == DirtyData::Seconds);
+            if let (Load::Day(_), Does::Workload(text, _)) = (job.load, &server.clients[0].does) {
+                assert!(text.starts_with(USERS), "{text}");
+            }
             let hot = &server.file_systems[server.clients.last().unwrap().file_system].name;
             assert!(hot == "hot2" || matches!(job.load, Load::Day(_)), "{hot}");
         }

@@ -1,7 +1,9 @@
 //! The file systems of the study: tables 1 to 4 of TR-35-94, an eighth as large, with cylinder groups of
 //! the tables' size.
 
-use twin_age::load::{Expiry, HOMES, Habits, LOGS, MAIL, NEWS, SOFTWARE, SYSTEM};
+use twin_age::load::{
+    Expiry, HOMES, Habits, LOGS, MAIL, NEWS, NEWS_WITH_HEADERS, SOFTWARE, SYSTEM,
+};
 
 use crate::variation::OtherAgeing;
 use twin_lab::Config;
@@ -21,6 +23,9 @@ const HISTORY_MOST: u64 = 300;
 /// The fewest, and the days after which nothing that a news file system had is left.
 const HISTORY_LEAST: u64 = 30;
 const HISTORY_OF_NEWS: u64 = 60;
+
+/// The pieces of programs that write by standard output with buffers of BUFSIZ.
+const PIECE: u64 = 1 << 10;
 
 /// A row of the tables.
 #[derive(Clone, Copy, Debug)]
@@ -111,9 +116,9 @@ const VIRTUAL: &str = "virtual12";
 /// The population.
 pub(crate) const POPULATION: [FileSystem; 48] = [
     row(NEWS_SERVER, "/", 36, (3, 720), STATIC),
-    row(NEWS_SERVER, "cnews", 34, (50, 1539), (NEWS, 0.9)).timed().with_events(CNEWS),
+    row(NEWS_SERVER, "cnews", 34, (50, 1539), (NEWS_WITH_HEADERS, 0.9)).timed().with_events(CNEWS),
     row(NEWS_SERVER, "export", 36, (21, 720), STATIC),
-    row(NEWS_SERVER, "newsspool", 15, (141, 1729), (NEWS, 0.8)).blocks_of_4k(),
+    row(NEWS_SERVER, "newsspool", 15, (141, 1729), (NEWS_WITH_HEADERS, 0.8)).blocks_of_4k(),
     row(NEWS_SERVER, "services", 15, (142, 1729), SOFT).blocks_of_4k(),
     row(NEWS_SERVER, "staff", 32, (32, 1539), HOME).timed(),
     row(NEWS_SERVER, "usr", 36, (18, 720), STATIC),
@@ -176,9 +181,17 @@ impl FileSystem {
 
     /// The same file system with a change of how it grows old.
     pub(crate) fn varied(&self, change: Option<OtherAgeing>) -> FileSystem {
-        let Some(OtherAgeing::DeletesNothing) = change else { return *self };
-        let habits = Habits { turnover: 0.0, rewrites: 0.0, appends: 0.0, ..self.habits };
-        FileSystem { habits, events: &[], ..*self }
+        let (habits, events) = (self.habits, self.events);
+        let (habits, events) = match change {
+            None => return *self,
+            Some(OtherAgeing::DeletesNothing) => {
+                (Habits { turnover: 0.0, rewrites: 0.0, appends: 0.0, ..habits }, &[][..])
+            }
+            Some(OtherAgeing::Pieces) => (Habits { piece: PIECE, ..habits }, events),
+            Some(OtherAgeing::NoHeaders) if habits.header > 0.0 => (NEWS, events),
+            Some(OtherAgeing::NoHeaders) => (habits, events),
+        };
+        FileSystem { habits, events, ..*self }
     }
 
     /// The days before the study that are gone through.

@@ -17,6 +17,7 @@ mod mail;
 mod script;
 mod small_files;
 mod sprite_like;
+mod sprite_tables;
 mod tpcb;
 mod zipf;
 
@@ -53,13 +54,17 @@ pub struct Published {
     pub what: &'static str,
     /// The unit of the figure.
     pub unit: &'static str,
-    /// The smallest and the largest value that was measured.
+    /// The value.
+    pub value: f64,
+    /// The smallest and the largest value that was measured, or 15% around the value.
     pub range: (f64, f64),
     /// The publication, and the value there.
     pub place: &'static str,
     /// The publication was at hand and says so. Otherwise range and place are from memory, and the
     /// figure is an assumption of ours.
     pub confirmed: bool,
+    /// A search of the workload's parameters may use it; others are held out.
+    pub given: bool,
     /// Computes the same figure of a workload.
     pub of: fn(&AccessStats) -> f64,
 }
@@ -81,8 +86,12 @@ pub static REGISTRY: Registry<Kind> = Registry::new(
         zipf::ENTRY,
         sprite_like::ENTRY,
         file_server::ENTRY,
+        sprite_like::FITTED,
     ],
 );
+
+/// The users of Sprite as they were remembered, and as they were fitted to the published tables.
+pub const SPRITE_USERS: [&str; 2] = [sprite_like::ENTRY.name, sprite_like::FITTED.name];
 
 /// The parameters of every workload.
 pub const COMMON: &[Param] = &[
