@@ -24,6 +24,7 @@ pub mod client;
 mod export;
 pub mod front;
 mod handle;
+pub mod lease;
 mod record;
 mod replies;
 pub mod rpc;

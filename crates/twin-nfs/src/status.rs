@@ -33,6 +33,9 @@ pub enum Status {
     ServerFault = 10_006,
     BadType = 10_007,
     Jukebox = 10_008,
+    /// The lease of the call is not held any more. The protocol has no such status: only calls under
+    /// leases get it.
+    LeaseLost = 20_001,
 }
 
 impl Status {

@@ -111,7 +111,8 @@ impl Site {
     }
 }
 
-/// The link of a machine to a server.
+/// The link of a machine to a server. Cheap to clone.
+#[derive(Clone)]
 pub struct Link(Rc<Line>);
 
 struct Line {

@@ -12,7 +12,7 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use twin_fs::{Cpu, FileSystem, FsError, LookupEntry, ROOT_INO, Reply, Request, Volume};
-use twin_nfs::client::{CallStats, Client, Handles, Writes};
+use twin_nfs::client::{CallStats, Client, Consistency, Handles, Writes};
 use twin_nfs::{Address, Export, Handle, Keys, Peer, Rules, Served, Server, Squash};
 use twin_rt::{FixedMap, Rt};
 use twin_sim::network::{Network, NetworkStats};
@@ -65,12 +65,16 @@ impl Machines {
         let keys = Keys::of(KEY);
         let export = export(remote.client.writes == Writes::Async);
         let served = Served::of(volume, keys.clone());
-        let server = Rc::new(Server::new(KEY, vec![served], vec![export.clone()]));
+        let mut server = Server::new(KEY, vec![served], vec![export.clone()]);
+        if remote.client.consistency == Consistency::Lease {
+            // The volume was never served before.
+            server = server.with_leases(rt, remote.leases, false);
+        }
         let network = Network::new(remote.network.clone(), rt.rng("network"));
         let network = Rc::new(RefCell::new(network));
         let cpu: Cpu = volume.core().cpu.clone();
         let site = Site::new(rt, cpu, remote.call_ns);
-        site.up(answers(server));
+        site.up(answers(Rc::new(server)));
         let lookup = twin_fs::Op::Lookup { dir: ROOT_INO, name: (*b".").into() };
         let Reply::Entry(root) = volume.execute(Request::root(u64::MAX, lookup)).await? else {
             return Err(FsError::inconsistent("the root is no inode"));
@@ -80,7 +84,8 @@ impl Machines {
         let clients = (0..remote.machines as usize).map(|machine| {
             let link = Link::new(rt, &network, &site, machine);
             let (settings, handles) = (remote.client.clone(), Rc::clone(&handles));
-            Client::new(rt, settings, Box::new(link), handles, &root, 1)
+            let client = Client::new(rt, settings, Box::new(link), handles, &root, 1);
+            client.called(1 + machine as u64)
         });
         let clients = clients.collect();
         let direct = Cell::new(true);

@@ -1,7 +1,8 @@
 //! The settings of clients, network and server, and how a configuration is written that has them.
 
 use twin_nfs::client::ClientSettings;
-use twin_rt::{MICROS, MILLIS, Nanos};
+use twin_nfs::lease::Terms;
+use twin_rt::{MICROS, MILLIS, Nanos, SECS};
 use twin_settings::{Key, SettingsError, Unit, grammar};
 use twin_sim::network::NetworkSettings;
 
@@ -12,6 +13,8 @@ pub struct Remote {
     pub machines: u64,
     /// The server's processor time for a call, besides that of its operations.
     pub call_ns: Nanos,
+    /// The terms of the server's leases, for clients that use them.
+    pub leases: Terms,
     /// The clients.
     pub client: ClientSettings,
     /// The network.
@@ -21,7 +24,8 @@ pub struct Remote {
 impl Default for Remote {
     fn default() -> Remote {
         let (client, network) = (ClientSettings::default(), NetworkSettings::default());
-        Remote { machines: 1, call_ns: 10 * MICROS, client, network }
+        let leases = Terms::default();
+        Remote { machines: 1, call_ns: 10 * MICROS, leases, client, network }
     }
 }
 
@@ -34,6 +38,25 @@ const OWN: &[Key<Remote>] = &[
         "processor time of the server for a call",
         Unit::Time(MICROS, 100 * MILLIS),
         |r| (&mut r.call_ns).into(),
+    ),
+    Key::new(
+        "lease-term",
+        "term of the server's leases, with consistency=lease; 5s to 60s are usual: others wait up to a term \
+         for a client that is gone, and shorter terms are renewed more often",
+        Unit::Time(SECS, 3600 * SECS),
+        |r| (&mut r.leases.term_ns).into(),
+    ),
+    Key::new(
+        "lease-slack",
+        "time that a write at the end of its lease gets for the next one",
+        Unit::Time(SECS, 3600 * SECS),
+        |r| (&mut r.leases.slack_ns).into(),
+    ),
+    Key::new(
+        "leases",
+        "most leases of the server; beyond that the oldest is recalled",
+        Unit::number(1, 1 << 24),
+        |r| (&mut r.leases.leases_max).into(),
     ),
 ];
 

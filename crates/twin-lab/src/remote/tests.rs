@@ -65,3 +65,14 @@ fn waiting_for_the_server_s_disk_costs_most_and_not_waiting_least() {
     assert!(sync.finish_s > behind.finish_s && behind.finish_s > lazy.finish_s, "{used:?}");
     assert_eq!((sync.failed, behind.failed, lazy.failed), (0, 0, 0));
 }
+
+#[test]
+fn with_leases_a_workload_does_the_same_and_waits_less() {
+    for layout in ["lfs", "ffs", "vsfs"] {
+        let (near, far) = (run(layout, MAIL), run(&format!("nfs({layout})"), MAIL));
+        let leased = run(&format!("nfs({layout}):consistency=lease"), MAIL);
+        assert_eq!((leased.ops, leased.failed, leased.diverged), (near.ops, 0, 0), "{layout}");
+        let waiting = (leased.waiting_s, far.waiting_s);
+        assert!(waiting.0 < waiting.1, "{layout}: {waiting:?}");
+    }
+}

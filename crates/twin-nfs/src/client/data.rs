@@ -10,11 +10,12 @@ use twin_fs::{Cred, Data, FsError, Ino, Reply, Result, SetAttr};
 use twin_rt::{Nanos, SECS, join_all};
 
 use super::nodes::Node;
-use super::pages::{PAGE, Page, Run, State};
+use super::pages::{PAGE, Page, Pages, Run, State};
 use super::rpc::garbled;
 use super::settings::Writes;
 use super::{Inner, bytes_of};
 use crate::attrs;
+use crate::lease::Kind;
 use crate::proc;
 use crate::xdr::Writer;
 
@@ -65,16 +66,30 @@ impl Inner {
         if node.opens.get() > 0 {
             return Ok(());
         }
-        let settled = self.write_all(&node).await;
-        if let Err(error) = settled {
-            // Closing reports nothing here; the next fsync does.
-            *node.error.borrow_mut() = Some(error);
+        // With a lease the data may stay, and that of a file without a name need never be written.
+        if !self.has_leases() {
+            let settled = self.write_all(&node).await;
+            if let Err(error) = settled {
+                // Closing reports nothing here; the next fsync does.
+                *node.error.borrow_mut() = Some(error);
+            }
         }
         let silly = node.silly.borrow_mut().take();
         if let Some((dir, name)) = silly {
             self.remove(cred, proc::REMOVE, dir, &name).await?;
+            self.is_gone(&node);
         }
         Ok(())
+    }
+
+    /// A file is removed: nobody will read what is kept of it.
+    pub(super) fn is_gone(&self, node: &Node) {
+        if self.has_leases() {
+            self.with_pages(node, Pages::drop_all);
+            self.unclean.borrow_mut().remove(&node.ino);
+        } else {
+            self.with_pages(node, Pages::drop_clean);
+        }
     }
 
     pub(super) async fn fsync(self: &Rc<Self>, ino: Ino) -> Result<()> {
@@ -106,13 +121,47 @@ impl Inner {
         data: Data,
     ) -> Result<u64> {
         let node = self.node(ino)?;
-        let _alone = node.lock.write().await;
         let bytes = bytes_of(&data);
-        let size = self.believed(cred, &node).await?.size;
+        loop {
+            let alone = self.using(cred, &node, Kind::Write).await?;
+            if !self.write_pages(cred, &node, off, &bytes).await? {
+                continue;
+            }
+            let guard = if self.has_leases() {
+                // What follows may need a new lease, for which the lock must be free.
+                drop(alone);
+                None
+            } else {
+                Some(alone)
+            };
+            if self.settings.writes == Writes::Sync {
+                self.write_all(&node).await?;
+                node.take_error()?;
+            } else {
+                self.start_daemon();
+            }
+            self.make_room(&node).await;
+            drop(guard);
+            return Ok(bytes.len() as u64);
+        }
+    }
+
+    /// Writes data into pages. Returns false if the lease was lost before all was written.
+    async fn write_pages(
+        self: &Rc<Self>,
+        cred: &Cred,
+        node: &Rc<Node>,
+        off: Option<u64>,
+        bytes: &[u8],
+    ) -> Result<bool> {
+        let size = match node.attr() {
+            Some(attr) if self.has_leases() => attr.size,
+            _ => self.believed(cred, node).await?.size,
+        };
         let off = off.unwrap_or(size);
         let end = off.checked_add(bytes.len() as u64).ok_or(FsError::FileTooBig)?;
         *node.writer.borrow_mut() = cred.clone();
-        self.unclean.borrow_mut().insert(ino, Rc::clone(&node));
+        self.unclean.borrow_mut().insert(node.ino, Rc::clone(node));
         let mut at = off;
         while at < end {
             let (n, from) = (at / PAGE, (at % PAGE) as usize);
@@ -120,21 +169,17 @@ impl Inner {
             let piece = &bytes[(at - off) as usize..][..to - from];
             let gap = node.pages.borrow().leaves_gap(n, &(from..to));
             if gap {
-                self.fetch(cred, &node, n..n + 1, size).await?;
+                self.fetch(cred, node, n..n + 1, size).await?;
+            }
+            if self.has_leases() && !self.holds(node, Kind::Write) {
+                return Ok(false);
             }
             let (beyond, now) = (n * PAGE >= size, self.rt.now());
-            self.with_pages(&node, |pages| pages.write(n, from..to, piece, beyond, now));
-            self.used(&node, n);
+            self.with_pages(node, |pages| pages.write(n, from..to, piece, beyond, now));
+            self.used(node, n);
             at += (to - from) as u64;
         }
-        if self.settings.writes == Writes::Sync {
-            self.write_all(&node).await?;
-            node.take_error()?;
-        } else {
-            self.start_daemon();
-        }
-        self.make_room(&node).await;
-        Ok(bytes.len() as u64)
+        Ok(true)
     }
 
     pub(super) async fn read(
@@ -145,30 +190,45 @@ impl Inner {
         len: u32,
     ) -> Result<Reply> {
         let node = self.node(ino)?;
-        let shared = node.lock.read().await;
-        let size = self.believed(cred, &node).await?.size;
-        let end = off.saturating_add(len.into()).min(size);
-        if off >= end {
-            return Ok(Reply::Data(Vec::new()));
+        loop {
+            let shared = self.using(cred, &node, Kind::Read).await?;
+            let size = match node.attr() {
+                Some(attr) if self.has_leases() => attr.size,
+                _ => self.believed(cred, &node).await?.size,
+            };
+            let end = off.saturating_add(len.into()).min(size);
+            if off >= end {
+                return Ok(Reply::Data(Vec::new()));
+            }
+            let (first, last) = (off / PAGE, end.div_ceil(PAGE));
+            self.fetch(cred, &node, first..last, size).await?;
+            if self.has_leases() && !self.holds(&node, Kind::Read) {
+                continue;
+            }
+            let out = self.copy(&node, off..end);
+            drop(shared);
+            let sequential = node.read_end.replace(end) == off && off > 0;
+            if sequential && end < size {
+                self.read_ahead(cred, &node, last, size);
+            }
+            self.make_room(&node).await;
+            return Ok(Reply::Data(vec![Block::Bytes(Bytes::copy_of(&out))]));
         }
-        let (first, last) = (off / PAGE, end.div_ceil(PAGE));
-        self.fetch(cred, &node, first..last, size).await?;
+    }
+
+    /// The bytes of a range whose pages are there.
+    fn copy(&self, node: &Node, range: std::ops::Range<u64>) -> Vec<u8> {
+        let (off, end) = (range.start, range.end);
         let mut out = vec![0; (end - off) as usize];
-        for n in first..last {
+        for n in off / PAGE..end.div_ceil(PAGE) {
             let (from, to) = (off.max(n * PAGE), end.min((n + 1) * PAGE));
             if let Some(page) = node.pages.borrow().all.get(&n) {
                 let within = (from % PAGE) as usize..(from % PAGE + to - from) as usize;
                 out[(from - off) as usize..(to - off) as usize].copy_from_slice(&page.data[within]);
             }
-            self.used(&node, n);
+            self.used(node, n);
         }
-        drop(shared);
-        let sequential = node.read_end.replace(end) == off && off > 0;
-        if sequential && end < size {
-            self.read_ahead(cred, &node, last, size);
-        }
-        self.make_room(&node).await;
-        Ok(Reply::Data(vec![Block::Bytes(Bytes::copy_of(&out))]))
+        out
     }
 
     /// Reads what is missing of these pages, in READs of `rsize` bytes side by side.
@@ -183,6 +243,9 @@ impl Inner {
         let missing = |n: u64| node.pages.borrow().all.get(&n).is_none_or(|page| !page.full);
         // Data may be out of date when it arrives: then it is read again.
         while pages.clone().any(missing) {
+            if self.has_leases() && !self.holds(node, Kind::Read) {
+                return Ok(());
+            }
             let mut chunks = Vec::new();
             let mut n = pages.start;
             while n < pages.end {
@@ -214,7 +277,8 @@ impl Inner {
         let (off, count) = (chunk * PAGE, self.settings.rsize.max(PAGE));
         let is_held = |n: u64| node.pages.borrow().all.contains_key(&n);
         let wanted: Vec<(u64, bool)> = wanted.into_iter().map(|n| (n, is_held(n))).collect();
-        let results = self.call(cred, proc::READ, |w| {
+        let number = Inner::number(node);
+        let results = self.call_under(cred, number, proc::READ, |w| {
             w.opaque(&node.handle);
             w.u64(off);
             w.u32(count as u32);
@@ -224,6 +288,10 @@ impl Inner {
         let attr = r.optional(attrs::read_attributes).map_err(garbled)?;
         let (_count, _eof) = (r.u32().map_err(garbled)?, r.flag().map_err(garbled)?);
         let data = r.opaque(usize::MAX).map_err(garbled)?;
+        if self.has_leases() && (Inner::number(node) != number || !self.holds(node, Kind::Read)) {
+            // Others may have changed the file since.
+            return Ok(());
+        }
         attr.into_iter().for_each(|attr| self.learn(node, &attr));
         for (n, was_held) in wanted {
             // The page was written and dropped meanwhile, and the server may have read before that.
@@ -266,6 +334,10 @@ impl Inner {
 
     /// Writes, and commits, all that is dirty now.
     pub(super) async fn write_all(self: &Rc<Self>, node: &Rc<Node>) -> Result<()> {
+        if self.has_leases() {
+            self.write_under_lease(node).await;
+            return Ok(());
+        }
         let stable = self.settings.writes != Writes::Async;
         let version = node.pages.borrow().version();
         while node.pages.borrow().owes(version, stable) {
@@ -281,16 +353,56 @@ impl Inner {
         Ok(())
     }
 
+    /// Writes and commits all that is dirty, under a lease. Errors are kept.
+    async fn write_under_lease(self: &Rc<Self>, node: &Rc<Node>) {
+        let version = node.pages.borrow().version();
+        while node.pages.borrow().owes(version, true) {
+            if !self.holds(node, Kind::Write) {
+                let cred = node.writer.borrow().clone();
+                if let Err(error) = self.acquire(&cred, node, Kind::Write).await {
+                    self.with_pages(node, Pages::drop_all);
+                    *node.error.borrow_mut() = Some(error);
+                    return;
+                }
+            }
+            self.write_held(node, Inner::number(node)).await;
+        }
+        if node.pages.borrow().oldest().is_none() && node.error.borrow().is_none() {
+            self.unclean.borrow_mut().remove(&node.ino);
+        }
+    }
+
+    /// Writes and commits what is unclean, under the lease that is held. Returns false if it is not held any
+    /// more. The server judges that, so that what is on its way when the term ends still counts.
+    pub(super) async fn write_held(self: &Rc<Self>, node: &Rc<Node>, number: u64) -> bool {
+        let version = node.pages.borrow().version();
+        while node.pages.borrow().owes(version, true) {
+            let held = |lease: super::nodes::Lease| lease.number == number && !lease.suspect;
+            if !node.lease.get().is_some_and(held) {
+                return false;
+            }
+            let _one = node.flushing.write().await;
+            self.flush(node).await;
+            self.commit(node).await;
+        }
+        if node.pages.borrow().oldest().is_none() && node.error.borrow().is_none() {
+            self.unclean.borrow_mut().remove(&node.ino);
+        }
+        true
+    }
+
     /// Writes all dirty pages. Errors are kept.
-    async fn flush(self: &Rc<Self>, node: &Rc<Node>) {
+    pub(super) async fn flush(self: &Rc<Self>, node: &Rc<Node>) {
         let runs = node.pages.borrow().runs(self.settings.wsize);
-        let writes = runs.into_iter().map(|run| self.write_run(node, run));
+        // What waits here until a lease is lost must not be written under the next one.
+        let number = Inner::number(node);
+        let writes = runs.into_iter().map(|run| self.write_run(node, run, number));
         join_all(writes).await;
     }
 
-    async fn write_run(self: &Rc<Self>, node: &Rc<Node>, run: Run) {
+    async fn write_run(self: &Rc<Self>, node: &Rc<Node>, run: Run, number: u64) {
         let _biod = self.biods.take(1).await;
-        if let Err(error) = self.send_run(node, &run).await {
+        if let Err(error) = self.send_run(node, &run, number).await {
             *node.error.borrow_mut() = Some(error);
             self.with_pages(node, |pages| {
                 run.pages.iter().for_each(|&(n, version)| pages.lose(n, version));
@@ -298,14 +410,14 @@ impl Inner {
         }
     }
 
-    async fn send_run(&self, node: &Rc<Node>, run: &Run) -> Result<()> {
+    async fn send_run(&self, node: &Rc<Node>, run: &Run, number: u64) -> Result<()> {
         let how = if self.settings.writes == Writes::Sync { FILE_SYNC } else { UNSTABLE };
         let cred = node.writer.borrow().clone();
         let mut sent = 0;
         let mut verifiers = Vec::new();
         while sent < run.data.len() {
             let data = &run.data[sent..];
-            let results = self.call(&cred, proc::WRITE, |w: &mut Writer| {
+            let results = self.call_under(&cred, number, proc::WRITE, |w: &mut Writer| {
                 w.opaque(&node.handle);
                 w.u64(run.off + sent as u64);
                 w.u32(data.len() as u32);
@@ -313,6 +425,10 @@ impl Inner {
                 w.opaque(data);
             });
             let results = results.await?;
+            if let Some(boot) = results.lost() {
+                self.refused(node, number, boot);
+                return Ok(());
+            }
             let mut r = results.ok()?;
             let wcc = attrs::read_wcc(&mut r).map_err(garbled)?;
             let (count, committed) = (r.u32().map_err(garbled)?, r.u32().map_err(garbled)?);
@@ -344,13 +460,15 @@ impl Inner {
     }
 
     /// Commits all written and unstable data. Data that the server has lost is dirty afterwards.
-    async fn commit(self: &Rc<Self>, node: &Rc<Node>) {
+    pub(super) async fn commit(self: &Rc<Self>, node: &Rc<Node>) {
         let unstable = node.pages.borrow().unstable();
         if unstable.is_empty() {
             return;
         }
         match self.send_commit(node).await {
-            Ok(verifier) => {
+            // The lease is lost.
+            Ok(None) => {}
+            Ok(Some(verifier)) => {
                 let mut pages = node.pages.borrow_mut();
                 for (n, version, of_write) in unstable {
                     let state = if of_write == verifier { State::Clean } else { State::Dirty };
@@ -366,18 +484,22 @@ impl Inner {
         }
     }
 
-    async fn send_commit(&self, node: &Rc<Node>) -> Result<u64> {
-        let cred = node.writer.borrow().clone();
-        let results = self.call(&cred, proc::COMMIT, |w| {
+    async fn send_commit(&self, node: &Rc<Node>) -> Result<Option<u64>> {
+        let (cred, number) = (node.writer.borrow().clone(), Inner::number(node));
+        let results = self.call_under(&cred, number, proc::COMMIT, |w| {
             w.opaque(&node.handle);
             w.u64(0);
             w.u32(0);
         });
         let results = results.await?;
+        if let Some(boot) = results.lost() {
+            self.refused(node, number, boot);
+            return Ok(None);
+        }
         let mut r = results.ok()?;
         let wcc = attrs::read_wcc(&mut r).map_err(garbled)?;
         self.learn_own(node, &wcc);
-        r.u64().map_err(garbled)
+        r.u64().map(Some).map_err(garbled)
     }
 
     /// Notes the use of a page.
@@ -417,6 +539,29 @@ impl Inner {
                 _ => {}
             }
         }
+        self.keep_skipped(skipped, most);
+        if self.has_leases() && self.pages.get() > most {
+            self.write_oldest(most / UNCLEAN_SHARE).await;
+        }
+    }
+
+    /// Writes files, those first that have been dirty longest, until the wanted number of pages is clean.
+    async fn write_oldest(self: &Rc<Self>, wanted: u64) {
+        let since = |node: &Rc<Node>| node.pages.borrow().oldest().map(|at| (at, node.ino));
+        let mut nodes: Vec<_> = self.unclean.borrow().values().cloned().collect();
+        nodes.sort_by_cached_key(since);
+        let mut cleaned = 0;
+        for node in nodes {
+            cleaned += node.pages.borrow().all.len() as u64;
+            let _ = self.write_all(&node).await;
+            if cleaned >= wanted {
+                return;
+            }
+        }
+    }
+
+    /// Keeps the uses of pages that could not be dropped.
+    fn keep_skipped(&self, skipped: Vec<(Ino, u64, u64)>, most: u64) {
         let mut uses = self.uses.borrow_mut();
         skipped.into_iter().rev().for_each(|use_| uses.push_front(use_));
         if uses.len() as u64 > 8 * most.max(1024) {

@@ -10,6 +10,9 @@
 //! they are answered (hard mount). What a repeated call finds done is taken as done by its
 //! first copy: a server that was restarted in between has forgotten that.
 //!
+//! With `consistency=lease`, an extension of ours, everything is kept under leases of the server instead: others'
+//! changes are seen at once, and data need not be written when a file is closed.
+//!
 //! Not modelled: locks, listings that are kept, and names that are known not to exist.
 //!
 //! Main types: [`Client`], [`ClientSettings`], [`Carrier`] (the network below it). Start at
@@ -17,6 +20,7 @@
 
 mod data;
 mod direct;
+mod leases;
 mod names;
 mod nodes;
 mod pages;
@@ -31,9 +35,10 @@ use twin_fs::{
     Attr, Cred, Data, FileSystem, FsError, Ino, LookupEntry, Op, Reply, Request, Result, SetAttr,
     VolumeStat,
 };
-use twin_rt::{Budget, FixedMap, Rt};
+use twin_rt::{Budget, Event, FixedMap, Rt};
 
 use crate::attrs;
+use crate::lease::{self, Kind};
 use crate::proc;
 use crate::status::Status;
 use nodes::Node;
@@ -41,7 +46,7 @@ use rpc::{Results, Rpc, garbled};
 
 pub use direct::Direct;
 pub use rpc::{CallStats, Carrier, Deliver};
-pub use settings::{ClientSettings, KEYS, Writes};
+pub use settings::{ClientSettings, Consistency, KEYS, Writes};
 
 /// The handles of inodes, by number. Clients may share them, if what drives them knows inodes from
 /// other clients' replies.
@@ -72,6 +77,18 @@ struct Inner {
     /// The task that writes old data is there.
     daemon_runs: Cell<bool>,
     next_silly: Cell<u64>,
+    /// The number by which the client calls itself when it asks for leases.
+    id: Cell<u64>,
+    /// The start of the server of which it knows.
+    boot: Cell<u64>,
+    /// A lease was granted.
+    got_lease: Rc<Event>,
+    /// The term of leases.
+    term_ns: Cell<twin_rt::Nanos>,
+    /// Inodes with leases.
+    leased: RefCell<std::collections::BTreeMap<Ino, Rc<Node>>>,
+    /// Leases that are being vacated.
+    vacating: RefCell<std::collections::BTreeSet<u64>>,
 }
 
 impl Client {
@@ -101,7 +118,25 @@ impl Client {
             pages: Cell::new(0),
             daemon_runs: Cell::new(false),
             next_silly: Cell::new(0),
+            id: Cell::new(1),
+            boot: Cell::new(0),
+            got_lease: Rc::default(),
+            term_ns: Cell::new(0),
+            leased: RefCell::default(),
+            vacating: RefCell::default(),
         }))
+    }
+
+    /// The same client, which calls itself `id` when it asks for leases, and renews them; without this it has leases until their
+    /// term is over. All clients of a server have different
+    /// numbers, also one that is started anew.
+    #[must_use]
+    pub fn called(self, id: u64) -> Client {
+        self.0.id.set(id);
+        if self.0.has_leases() {
+            self.0.rt.spawn("leases", Inner::listen(Rc::downgrade(&self.0)));
+        }
+        self
     }
 
     /// Counters of its calls.
@@ -187,23 +222,74 @@ impl Inner {
         procedure: u32,
         args: impl Fn(&mut crate::xdr::Writer),
     ) -> Result<Results> {
-        self.rpc.call((proc::NFS, procedure), cred, args).await
+        self.call_under(cred, 0, procedure, args).await
+    }
+
+    /// Calls a procedure of NFS; with leases, under the lease of this number.
+    async fn call_under(
+        &self,
+        cred: &Cred,
+        number: u64,
+        procedure: u32,
+        args: impl Fn(&mut crate::xdr::Writer),
+    ) -> Result<Results> {
+        if !self.has_leases() {
+            return self.rpc.call((proc::NFS, 3, procedure), cred, args).await;
+        }
+        let under = (lease::proc::LEASE, lease::proc::VERSION, lease::proc::NFS);
+        let id = self.id.get();
+        let args = |w: &mut crate::xdr::Writer| {
+            w.u64(id);
+            w.u64(number);
+            w.u32(procedure);
+            args(w);
+        };
+        self.rpc.call(under, cred, args).await
     }
 
     async fn set(self: &Rc<Self>, cred: &Cred, ino: Ino, set: SetAttr) -> Result<Attr> {
         let node = self.node(ino)?;
-        let _writing = match set.size {
-            Some(_) => Some(node.lock.write().await),
-            None => None,
-        };
-        // Writes that are older than the change must not come after it.
-        self.write_all(&node).await?;
-        let results = self.call(cred, proc::SETATTR, |w| {
-            w.opaque(&node.handle);
-            attrs::settings(w, &set);
-            w.flag(false);
-        });
-        let results = results.await?;
+        loop {
+            let _writing = match set.size {
+                Some(_) => Some(self.using(cred, &node, Kind::Write).await?),
+                None => None,
+            };
+            let number = set.size.map_or(0, |_| Inner::number(&node));
+            // Writes that are older than the change must not come after it. What the change drops need not be
+            // written, if nothing is on its way.
+            let drops = self.has_leases() && set.size == Some(0);
+            let _flushing = if drops { Some(node.flushing.write().await) } else { None };
+            if drops {
+                // The lock keeps writes back.
+            } else if number > 0 {
+                if !self.write_held(&node, number).await {
+                    continue;
+                }
+            } else {
+                self.write_all(&node).await?;
+            }
+            let results = self.call_under(cred, number, proc::SETATTR, |w| {
+                w.opaque(&node.handle);
+                attrs::settings(w, &set);
+                w.flag(false);
+            });
+            let results = results.await?;
+            if let Some(boot) = results.lost() {
+                self.refused(&node, number, boot);
+                continue;
+            }
+            return self.was_set(cred, &node, &set, &results).await;
+        }
+    }
+
+    /// Takes the results of a SETATTR.
+    async fn was_set(
+        self: &Rc<Self>,
+        cred: &Cred,
+        node: &Rc<Node>,
+        set: &SetAttr,
+        results: &Results,
+    ) -> Result<Attr> {
         // A kernel above writes back the times of files that it remembers, also when they are removed
         // meanwhile. Their times are nobody's then, and it tells nobody of an error.
         let writes_back = set.ctime.is_some() && set.size.is_none() && set.mode.is_none();
@@ -216,10 +302,13 @@ impl Inner {
         let mut r = results.ok()?;
         let wcc = attrs::read_wcc(&mut r).map_err(garbled)?;
         if let Some(size) = set.size {
-            self.cut(&node, size);
+            self.cut(node, size);
         }
-        self.learn_own(&node, &wcc);
-        self.believed(cred, &node).await
+        self.learn_own(node, &wcc);
+        match &wcc.after {
+            Some(after) if self.has_leases() => Ok(node.attr().unwrap_or_else(|| after.clone())),
+            _ => self.believed(cred, node).await,
+        }
     }
 
     async fn read_link(&self, cred: &Cred, ino: Ino) -> Result<Reply> {
@@ -232,7 +321,7 @@ impl Inner {
         Ok(Reply::Bytes(target.into()))
     }
 
-    async fn access(&self, cred: &Cred, ino: Ino, mask: u32) -> Result<()> {
+    async fn access(self: &Rc<Self>, cred: &Cred, ino: Ino, mask: u32) -> Result<()> {
         let node = self.node(ino)?;
         let attr = self.believed(cred, &node).await?;
         if twin_fs::perm::allows(&attr, cred, mask) { Ok(()) } else { Err(FsError::Access) }

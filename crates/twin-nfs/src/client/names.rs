@@ -11,7 +11,6 @@ use twin_fs::{Attr, Cred, DirEntry, FsError, Ino, LookupEntry, Name, Op, Result,
 
 use super::Inner;
 use super::nodes::Node;
-use super::pages::Pages;
 use super::rpc::{Results, garbled};
 use crate::attrs;
 use crate::proc;
@@ -78,6 +77,7 @@ impl Inner {
         let Ok(node) = self.node(dir) else { return };
         match wcc {
             Some(wcc) => self.learn_own(&node, &wcc),
+            None if self.has_leases() => Inner::suspect(&node),
             None => node.doubt(),
         }
     }
@@ -188,7 +188,7 @@ impl Inner {
             return self.hide(cred, node, dir, name).await;
         }
         self.remove(cred, proc::REMOVE, dir, name).await?;
-        last.iter().for_each(|node| self.with_pages(node, Pages::drop_clean));
+        last.iter().for_each(|node| self.is_gone(node));
         Ok(())
     }
 

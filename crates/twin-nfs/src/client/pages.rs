@@ -30,6 +30,8 @@ pub(super) struct Page {
     pub(super) dirty: Range<usize>,
     pub(super) state: State,
     pub(super) version: u64,
+    /// The first change that is not known to be on the server's disk. Later changes of the page come on top.
+    owed_from: u64,
     /// When it became dirty.
     pub(super) since: Time,
     /// The last use, for eviction.
@@ -39,7 +41,16 @@ pub(super) struct Page {
 impl Page {
     pub(super) fn clean(data: Vec<u8>) -> Page {
         let state = State::Clean;
-        Page { data, full: true, dirty: 0..0, state, version: 0, since: Time(0), used: 0 }
+        Page {
+            data,
+            full: true,
+            dirty: 0..0,
+            state,
+            version: 0,
+            owed_from: 0,
+            since: Time(0),
+            used: 0,
+        }
     }
 }
 
@@ -80,7 +91,7 @@ impl Pages {
     pub(super) fn owes(&self, version: u64, stable: bool) -> bool {
         self.all.values().any(|page| {
             let owed = page.state == State::Dirty || stable && page.state != State::Clean;
-            owed && page.version <= version
+            owed && page.owed_from <= version
         })
     }
 
@@ -109,6 +120,7 @@ impl Pages {
         page.data[range.clone()].copy_from_slice(bytes);
         if page.state == State::Clean {
             (page.dirty, page.since) = (range.clone(), now);
+            page.owed_from = self.version;
         } else {
             page.dirty = page.dirty.start.min(range.start)..page.dirty.end.max(range.end);
         }
@@ -173,6 +185,11 @@ impl Pages {
         }
     }
 
+    /// Drops everything. Versions go on, so that the end of an earlier WRITE speaks of no later page.
+    pub(super) fn drop_all(&mut self) {
+        self.all.clear();
+    }
+
     /// Drops what is clean.
     pub(super) fn drop_clean(&mut self) {
         self.all.retain(|_, page| page.state != State::Clean);
@@ -224,9 +241,21 @@ mod tests {
         write(&mut pages, 0, 8..16, 2);
         pages.set_state(0, version, State::Unstable(9));
         assert!(pages.owes(pages.version(), false));
+        assert!(pages.owes(version, true), "what was written first is not known to be durable");
         pages.set_state(0, pages.version(), State::Unstable(9));
         assert!(!pages.owes(pages.version(), false) && pages.owes(pages.version(), true));
         assert_eq!(pages.unstable(), [(0, pages.version(), 9)]);
+    }
+
+    #[test]
+    fn what_was_sent_before_everything_was_dropped_says_nothing_of_what_comes_after() {
+        let mut pages = Pages::default();
+        write(&mut pages, 0, 0..8, 1);
+        let version = pages.version();
+        pages.drop_all();
+        write(&mut pages, 0, 0..8, 2);
+        pages.set_state(0, version, State::Clean);
+        assert!(pages.owes(pages.version(), false));
     }
 
     #[test]

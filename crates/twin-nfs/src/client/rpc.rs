@@ -72,9 +72,26 @@ pub(super) struct Results {
     /// The call was sent more than once, so that an earlier copy may have been executed by a server
     /// that has forgotten it.
     pub(super) resent: bool,
+    /// When the call was sent first.
+    pub(super) sent: Time,
 }
 
 impl Results {
+    fn of(record: Vec<u8>, resent: bool, sent: Time) -> Result<Results, FsError> {
+        let (_, results) = rpc::parse_reply(&record).map_err(garbled)?;
+        let refused = || FsError::inconsistent("the server refuses a call");
+        let mut results = results.ok_or_else(refused)?;
+        let status = results.u32().map_err(garbled)?;
+        let at = results.position();
+        Ok(Results { record, at, status, resent, sent })
+    }
+
+    /// The start of the server that refuses the call because its lease is not held; `None` if it does not.
+    pub(super) fn lost(&self) -> Option<u64> {
+        let lost = self.status == Status::LeaseLost as u32;
+        lost.then(|| Reader::new(&self.record[self.at..]).u64().unwrap_or(0))
+    }
+
     /// The results behind the status, or the error for which the status stands.
     pub(super) fn ok(&self) -> Result<Reader<'_>, FsError> {
         match Status::error(self.status) {
@@ -120,48 +137,88 @@ impl Rpc {
     /// Calls a procedure of a program.
     pub(super) async fn call(
         self: &Rc<Self>,
-        (program, procedure): (u32, u32),
+        procedure: (u32, u32, u32),
         cred: &Cred,
         args: impl Fn(&mut Writer),
     ) -> Result<Results, FsError> {
         loop {
-            let xid = self.next_xid.get();
-            self.next_xid.set(xid.wrapping_add(1));
-            let mut out = rpc::call(xid, (program, 3, procedure), &caller(cred));
-            args(&mut out);
-            self.count(|stats| stats.calls += 1);
-            let (reply, resent) = self.exchange(xid, &out.into_bytes()[4..]).await;
-            let (_, results) = rpc::parse_reply(&reply).map_err(garbled)?;
-            let refused = || FsError::inconsistent("the server refuses a call");
-            let mut results = results.ok_or_else(refused)?;
-            let status = results.u32().map_err(garbled)?;
-            let at = results.position();
-            if status != Status::Jukebox as u32 {
-                return Ok(Results { record: reply, at, status, resent });
+            let (xid, record) = self.record(procedure, cred, &args);
+            let sent = self.rt.now();
+            let (reply, resent) = self.exchange(xid, &record).await;
+            let results = Results::of(reply, resent, sent)?;
+            if results.status != Status::Jukebox as u32 {
+                return Ok(results);
             }
             self.rt.sleep(LATER_NS).await;
         }
     }
 
-    /// Sends a record until a reply comes.
-    async fn exchange(self: &Rc<Self>, xid: u32, record: &[u8]) -> (Vec<u8>, bool) {
+    /// Calls a procedure once; `None` if there is no reply within `patience_ns`, or the connection breaks.
+    pub(super) async fn once(
+        self: &Rc<Self>,
+        procedure: (u32, u32, u32),
+        cred: &Cred,
+        patience_ns: Nanos,
+        args: impl Fn(&mut Writer),
+    ) -> Option<Results> {
+        let (xid, record) = self.record(procedure, cred, &args);
+        let sent = self.rt.now();
+        let waiting = self.begin(xid);
+        let reply = self.copy(xid, &waiting, Bytes::copy_of(&record), patience_ns).await;
+        self.waiting.borrow_mut().remove(&xid);
+        Results::of(reply?, false, sent).ok()
+    }
+
+    /// The number and the bytes of a new call.
+    fn record(
+        &self,
+        procedure: (u32, u32, u32),
+        cred: &Cred,
+        args: &impl Fn(&mut Writer),
+    ) -> (u32, Vec<u8>) {
+        let xid = self.next_xid.get();
+        self.next_xid.set(xid.wrapping_add(1));
+        let mut out = rpc::call(xid, procedure, &caller(cred));
+        args(&mut out);
+        self.count(|stats| stats.calls += 1);
+        (xid, out.into_bytes().split_off(4))
+    }
+
+    fn begin(&self, xid: u32) -> Rc<Waiting> {
         let waiting = Rc::new(Waiting {
             reply: RefCell::default(),
             due: Cell::new(Time(0)),
             event: Event::new(),
         });
         self.waiting.borrow_mut().insert(xid, Rc::clone(&waiting));
+        waiting
+    }
+
+    /// Sends a copy of a call and waits for a reply for so long.
+    async fn copy(
+        self: &Rc<Self>,
+        xid: u32,
+        waiting: &Waiting,
+        record: Bytes,
+        timeout_ns: Nanos,
+    ) -> Option<Vec<u8>> {
+        waiting.due.set(self.rt.now() + timeout_ns);
+        self.carrier.carry(record, self.delivery(xid));
+        self.run_clock();
+        let rt = &self.rt;
+        let over = || waiting.reply.borrow().is_some() || waiting.due.get() <= rt.now();
+        waiting.event.wait_until(over).await;
+        waiting.reply.borrow_mut().take()
+    }
+
+    /// Sends a record until a reply comes.
+    async fn exchange(self: &Rc<Self>, xid: u32, record: &[u8]) -> (Vec<u8>, bool) {
+        let waiting = self.begin(xid);
         let record = Bytes::copy_of(record);
         let (mut timeout_ns, mut copies) = (self.timeout_ns, 0u64);
         loop {
             copies += 1;
-            waiting.due.set(self.rt.now() + timeout_ns);
-            self.carrier.carry(record.clone(), self.delivery(xid));
-            self.run_clock();
-            let rt = &self.rt;
-            let over = || waiting.reply.borrow().is_some() || waiting.due.get() <= rt.now();
-            waiting.event.wait_until(over).await;
-            if let Some(reply) = waiting.reply.borrow_mut().take() {
+            if let Some(reply) = self.copy(xid, &waiting, record.clone(), timeout_ns).await {
                 self.waiting.borrow_mut().remove(&xid);
                 return (reply, copies > 1);
             }

@@ -24,8 +24,23 @@ impl Writes {
         [("behind", Writes::Behind), ("nfs-sync", Writes::Sync), ("nfs-async", Writes::Async)];
 }
 
+/// When a client sees what others have written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Consistency {
+    /// When it opens a file that they have closed, as NFS does.
+    CloseToOpen,
+    /// At once: data is kept under leases, and need not be written when a file is closed.
+    Lease,
+}
+
+impl Consistency {
+    /// All, with their names in settings.
+    pub const ALL: [(&'static str, Consistency); 2] =
+        [("close-to-open", Consistency::CloseToOpen), ("lease", Consistency::Lease)];
+}
+
 /// The settings of a client.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ClientSettings {
     /// Daemons for asynchronous I/O: the reads ahead and writes that are under way at once, besides
     /// those of the processes themselves.
@@ -36,6 +51,13 @@ pub struct ClientSettings {
     pub wsize: u64,
     /// Whether writes are stable, or collected and committed.
     pub writes: Writes,
+    /// When it sees what others have written.
+    pub consistency: Consistency,
+    /// The share by which clocks of clients and server may run apart: a client takes its leases for so much
+    /// shorter.
+    pub drift: f64,
+    /// How fast the client's clock runs, 1 if it is right; for experiments with wrong clocks.
+    pub clock: f64,
     /// The age at which collected data is written.
     pub write_behind_ns: Nanos,
     /// Bytes of file data that the client caches.
@@ -59,6 +81,9 @@ impl Default for ClientSettings {
             rsize: 32 << 10,
             wsize: 32 << 10,
             writes: Writes::Behind,
+            consistency: Consistency::CloseToOpen,
+            drift: 0.01,
+            clock: 1.0,
             write_behind_ns: 30 * SECS,
             cache_bytes: 32 << 20,
             read_ahead: 4,
@@ -107,6 +132,35 @@ pub const KEYS: &[Key<ClientSettings>] = &[
             Ok(())
         },
         |c| Writes::ALL.iter().find(|(_, w)| *w == c.writes).map_or("", |(name, _)| name).into(),
+    ),
+    Key::own(
+        "consistency",
+        "when a client sees what others have written: at the next open (close-to-open), or at once, \
+         with leases that the server grants (lease)",
+        "close-to-open|lease",
+        |c, text| {
+            let names = Consistency::ALL.iter().map(|(name, _)| *name);
+            let found = Consistency::ALL.iter().find(|(name, _)| *name == text);
+            c.consistency =
+                found.ok_or_else(|| SettingsError::unknown("consistency", text, names))?.1;
+            Ok(())
+        },
+        |c| {
+            let found = Consistency::ALL.iter().find(|(_, known)| *known == c.consistency);
+            found.map_or("", |(name, _)| name).into()
+        },
+    ),
+    Key::new(
+        "lease-drift",
+        "share by which the clocks of clients may be wrong; a client uses a lease for so much less",
+        Unit::Decimal(0.0, 0.5),
+        |c| (&mut c.drift).into(),
+    ),
+    Key::new(
+        "client-clock",
+        "how fast the clock of a client runs; 1 is right, below it the client takes its leases for longer",
+        Unit::Decimal(0.1, 10.0),
+        |c| (&mut c.clock).into(),
     ),
     Key::new(
         "write-behind",

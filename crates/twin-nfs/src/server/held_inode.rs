@@ -6,10 +6,12 @@
 
 use twin_fs::{Attr, Cred, FileSystem, FsError, Ino, LookupEntry, Op, perm};
 
+use super::gate::{Leases, Pass};
 use super::{Context, Served, Server};
 use crate::attrs::{self, Before, Wcc};
 use crate::export::Export;
-use crate::handle::{HANDLE_LEN, parse};
+use crate::handle::{HANDLE_LEN, Handle, parse};
+use crate::lease::{FileId, Kind};
 use crate::status::Status;
 use crate::xdr::Writer;
 
@@ -23,6 +25,8 @@ pub(super) struct HeldInode<'a, F> {
     pub(super) cred: Cred,
     /// The number of the call if it may change the inode: see [`Changing`](crate::changing::Changing).
     changes: Option<u64>,
+    /// Its place inside the gate of leases.
+    gate: Option<(&'a Leases, Pass)>,
 }
 
 impl<F: FileSystem> Server<F> {
@@ -79,13 +83,12 @@ impl<F: FileSystem> Server<F> {
         .ok()
     }
 
-    async fn take(
+    /// Judges a handle: the volume and the export that it leads to, and its fields.
+    fn judge(
         &self,
         c: Context<'_>,
-        handle: &[u8],
-        changes: bool,
-    ) -> Result<HeldInode<'_, F>, Status> {
-        let bytes: &[u8; HANDLE_LEN] = handle.try_into().map_err(|_| Status::BadHandle)?;
+        bytes: &[u8; HANDLE_LEN],
+    ) -> Result<(&Served<F>, &Export, Handle), Status> {
         let fields = parse(bytes);
         let volume = self.volumes.iter().find(|volume| volume.keys.volume == fields.volume);
         // A volume that is not served any more.
@@ -102,6 +105,35 @@ impl<F: FileSystem> Server<F> {
             self.count(|counters| counters.forbidden += 1);
             return Err(Status::Access);
         }
+        Ok((volume, export, fields))
+    }
+
+    /// The inode of a handle that the caller may use.
+    pub(super) fn file_of(
+        &self,
+        c: Context<'_>,
+        bytes: &[u8; HANDLE_LEN],
+    ) -> Result<FileId, Status> {
+        self.judge(c, bytes).map(|(_, _, fields)| (fields.volume, fields.ino))
+    }
+
+    async fn take(
+        &self,
+        c: Context<'_>,
+        handle: &[u8],
+        changes: bool,
+    ) -> Result<HeldInode<'_, F>, Status> {
+        let bytes: &[u8; HANDLE_LEN] = handle.try_into().map_err(|_| Status::BadHandle)?;
+        let (volume, export, fields) = self.judge(c, bytes)?;
+        let gate = match &self.leases {
+            None => None,
+            Some(leases) => {
+                let kind = if changes { Kind::Write } else { Kind::Read };
+                let id = (fields.volume, fields.ino);
+                let pass = leases.enter(&self.volumes, id, kind, c.under).await?;
+                Some((leases, pass))
+            }
+        };
         let changes = changes.then(|| volume.changing.begin(fields.ino));
         let taken = match volume.itself(fields.ino).await {
             Ok(entry) if entry.generation == fields.generation => Ok(entry),
@@ -115,12 +147,13 @@ impl<F: FileSystem> Server<F> {
         match taken {
             Ok(entry) => {
                 let cred = export.credentials(c.peer, &c.call.caller);
-                Ok(HeldInode { volume, export, entry, cred, changes })
+                Ok(HeldInode { volume, export, entry, cred, changes, gate })
             }
             Err(status) => {
                 if let Some(number) = changes {
                     volume.changing.end(fields.ino, number);
                 }
+                gate.into_iter().for_each(|(leases, pass)| leases.leave(pass));
                 Err(status)
             }
         }
@@ -176,7 +209,13 @@ impl<F: FileSystem> HeldInode<'_, F> {
         if let Some(number) = self.changes {
             self.volume.changing.end(self.ino(), number);
         }
+        self.leave();
         self.volume.forget(self.ino()).await;
+    }
+
+    /// Leaves the gate of leases.
+    fn leave(&self) {
+        self.gate.iter().for_each(|(leases, pass)| leases.leave(*pass));
     }
 
     /// Gives the inode back, and returns what the client needs to keep its cache.
@@ -184,6 +223,7 @@ impl<F: FileSystem> HeldInode<'_, F> {
         let after = self.volume.attr(self.ino()).await;
         let ended = |number| self.volume.changing.end(self.ino(), number);
         let alone = self.changes.is_some_and(ended);
+        self.leave();
         self.volume.forget(self.ino()).await;
         // Without the later attributes the earlier ones are of no use.
         let before = (alone && after.is_some()).then(|| Before::from(self.attr()));

@@ -7,7 +7,9 @@
 mod data;
 mod dirs;
 mod files;
+mod gate;
 mod held_inode;
+mod leases;
 mod mount;
 mod names;
 mod portmap;
@@ -24,6 +26,7 @@ use twin_fs::{FileSystem, Op, Reply, Request, Volume};
 use crate::changing::Changing;
 use crate::export::{Export, Peer};
 use crate::handle::{Keys, keyed};
+use crate::lease;
 use crate::replies::{Known, ReplyCache};
 use crate::rpc::{self, Call, Refusal};
 use crate::status::Status;
@@ -140,6 +143,7 @@ pub struct Server<F> {
     boot: u64,
     port: Cell<u16>,
     replies: ReplyCache,
+    leases: Option<gate::Leases>,
     counters: RefCell<Counters>,
 }
 
@@ -149,6 +153,8 @@ struct Context<'a> {
     peer: Peer,
     call: &'a Call,
     record: &'a Bytes,
+    /// The lease under which it is made.
+    under: Option<gate::Under>,
 }
 
 impl<F: FileSystem> Server<F> {
@@ -165,6 +171,7 @@ impl<F: FileSystem> Server<F> {
             boot: keyed(&boot, b"twinfs: write verifiers"),
             port: Cell::new(0),
             replies: ReplyCache::new(boot),
+            leases: None,
             counters: RefCell::default(),
         }
     }
@@ -210,8 +217,12 @@ impl<F: FileSystem> Server<F> {
             Ok(call) => call,
             Err((xid, refusal)) => return refuse(xid, refusal),
         };
-        let context = Context { peer, call: &call, record: &record };
-        if !(call.program == proc::NFS && call.version == 3 && proc::is_changing(call.procedure)) {
+        let context = Context { peer, call: &call, record: &record, under: None };
+        let procedure = match (call.program, call.version) {
+            (proc::NFS, 3) => Some(call.procedure),
+            _ => Self::under_lease(&call, &record),
+        };
+        if !procedure.is_some_and(proc::is_changing) {
             return match self.execute(context).await {
                 Ok(reply) => Some(reply),
                 Err(refusal) => refuse(Some(call.xid), refusal),
@@ -253,6 +264,10 @@ impl<F: FileSystem> Server<F> {
             (proc::PORTMAP, 2) => {
                 self.count(|counters| counters.other_calls += 1);
                 self.portmap(context, Reader::new(args), &mut out)?
+            }
+            (lease::proc::LEASE, lease::proc::VERSION) => {
+                self.count(|counters| counters.other_calls += 1);
+                self.lease(context, Reader::new(args), &mut out).await?
             }
             (proc::NFS | proc::MOUNT, _) => return Err(Refusal::Version(3, 3)),
             (proc::PORTMAP, _) => return Err(Refusal::Version(2, 2)),

@@ -12,12 +12,14 @@
 //! - [`Scenario::ordered`]: one client with a fixed course, in a world without chance, with faults at
 //!   chosen calls and messages: [`faults`] lists them all, and a [`walk`](faults::pairs) over the pairs
 //!   explores every course with up to two faults.
+//! - [`lease`]: clients that share files and keep their data under leases.
 //! - [`Bug`]: faults that are planted in server and volume, each of which must be found.
 
 mod app;
 pub mod bugs;
 pub mod faults;
 pub mod front;
+pub mod lease;
 mod server;
 mod world;
 
@@ -70,6 +72,8 @@ pub struct Scenario {
     fixed: bool,
     /// The planted bug.
     pub bug: Option<Bug>,
+    /// The terms of leases, and whether the server waits after a restart; `None` without leases.
+    leases: Option<(twin_nfs::lease::Terms, bool)>,
 }
 
 /// How a life of the server ends.
@@ -155,6 +159,7 @@ impl Scenario {
             read_ahead: rng.below(2),
             attributes_ns: (MILLIS, rng.range(1, 50) * MILLIS),
             timeout_ns: rng.range(30, 300) * MILLIS,
+            ..ClientSettings::default()
         };
         let proto = *rng.pick(&[Proto::Tcp, Proto::Udp]);
         let bad = rng.chance(0.8);
@@ -174,7 +179,8 @@ impl Scenario {
         let lives = (0..rng.range(1, 4)).map(|_| Life::draw(&mut rng, failing, loses)).collect();
         let (strikes, bug) = (Vec::new(), None);
         let clients = rng.range(1, 4) as usize;
-        Scenario { seed, clients, client, network, lives, strikes, fixed: false, bug }
+        let (fixed, leases) = (false, None);
+        Scenario { seed, clients, client, network, lives, strikes, fixed, bug, leases }
     }
 
     /// The fixed course with faults.
@@ -191,8 +197,9 @@ impl Scenario {
             ..ClientSettings::default()
         };
         let network = NetworkSettings { proto, reconnect_ns: MILLIS, ..NetworkSettings::default() };
-        let (lives, bug) = (Vec::new(), None);
-        Scenario { seed: 1, clients: 1, client, network, lives, strikes, fixed: true, bug }
+        let (lives, bug, leases) = (Vec::new(), None, None);
+        let (seed, clients, fixed) = (1, 1, true);
+        Scenario { seed, clients, client, network, lives, strikes, fixed, bug, leases }
     }
 
     /// The same with a planted bug.

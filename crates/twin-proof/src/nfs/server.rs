@@ -101,7 +101,11 @@ pub(super) async fn start(
     let served = Served::new(Rc::clone(&layer), Keys::of(key), Limits::default(), losses);
     let served = served.stopping(stopped);
     let export = remote::export(bug == Some(Bug::EarlyReplies));
-    let server = Rc::new(Server::new(boot, vec![served], vec![export]));
+    let mut server = Server::new(boot, vec![served], vec![export]);
+    if let Some((terms, waits)) = scenario.leases {
+        server = server.with_leases(rt, terms, waits && number > 0);
+    }
+    let server = Rc::new(server);
     Ok(Lived { disk, volume, layer, server, on })
 }
 

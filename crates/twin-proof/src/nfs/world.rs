@@ -22,12 +22,12 @@ use super::server::{Gate, Lived, start};
 use super::{DOWN_NS, End, Life, PATIENCE, Ran, Scenario, Shared, Volume};
 
 /// A clock that stops a run that runs in circles.
-struct Patient {
-    steps: u64,
+pub(super) struct Patient {
+    pub(super) steps: u64,
 }
 
 /// The most steps of a run.
-const STEPS: u64 = 2_000_000;
+pub(super) const STEPS: u64 = 2_000_000;
 
 impl twin_rt::Driver for Patient {
     fn start(&mut self) -> Time {
