@@ -484,7 +484,8 @@ impl Ring {
     async fn write_start(&self, start: Start) -> Result<(), IoError> {
         // Everything that the old start was needed for is done, or behind the new one.
         let copy = start.generation % 2 * UNIT;
-        self.device.write(copy, vec![block(start.encode(&self.owner.borrow()))]).await?;
+        let bytes = start.encode(&self.owner.borrow());
+        self.device.write(copy, vec![block(bytes)]).await?;
         self.device.flush().await?;
         self.state.borrow_mut().start = start;
         Ok(())
