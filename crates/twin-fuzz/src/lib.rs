@@ -22,6 +22,7 @@ mod foreign;
 mod front;
 mod images;
 mod inodes;
+mod journal;
 mod lfs;
 mod nfs;
 mod packets;
@@ -65,6 +66,7 @@ pub const TARGETS: &[Target] = &[
     ffs::SUPERBLOCK,
     ffs::GROUP,
     ffs::JOURNAL,
+    journal::JOURNAL,
     inodes::INODE,
     dirs::BLOCK,
     dirs::INDEX,

@@ -28,8 +28,8 @@ use twin_rt::{BoxFuture, Event, Rt, join_all};
 use crate::local::UNIT;
 use crate::ring::{Found, Record, Ring, RingError};
 use crate::{
-    Block, BlockDevice, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult, Pending,
-    ServiceBounds, cut, pending,
+    Block, BlockDevice, Class, DeviceInfo, Io, IoError, IoErrorKind, IoKind, IoResult, Origin,
+    Pending, ServiceBounds, cut, pending,
 };
 use main_device::MainDevice;
 pub use mark::{JournalId, id_text, mark_of};
@@ -208,10 +208,11 @@ fn fitting(main: &MainDevice, found: &Found, fresh: JournalId) -> Result<Journal
 async fn replay(main: &MainDevice, found: &Found) -> Result<Replayed, RingError> {
     let mut pieces = Pieces::new();
     let mut replayed = Replayed::default();
-    let size = main.info().size;
+    let info = main.info();
     for (number, record) in found.records().iter().enumerate() {
         let place = place_of(record).filter(|at| {
-            at.checked_add(record.len()).is_some_and(|end| end <= size) && !record.is_empty()
+            let io = Io::read(*at, record.len(), Class::Mixed, Origin::Recovery);
+            info.check(&io).is_ok() && !record.is_empty()
         });
         let Some(at) = place else {
             let why = format!("{}: a record has no place on the volume", found.name());
@@ -222,7 +223,7 @@ async fn replay(main: &MainDevice, found: &Found) -> Result<Replayed, RingError>
         replayed.bytes += record.len();
     }
     let (mut placed, mut bytes) = (Vec::new(), 0);
-    for part in pieces.look_up(0, size) {
+    for part in pieces.look_up(0, info.size) {
         let Some((number, offset)) = part.place else { continue };
         let content = found.content(&found.records()[number]).await?;
         placed.push((part.at, cut(&content, offset, part.len)));

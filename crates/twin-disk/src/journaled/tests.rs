@@ -6,7 +6,7 @@ use std::rc::Rc;
 use twin_rt::{ClockOnly, Rt, SECS};
 
 use super::*;
-use crate::{Buf, Class, MemDisk, Origin, gather};
+use crate::{Buf, MemDisk, gather};
 
 const MAIN: u64 = 1 << 20;
 const LOCAL: u64 = LEAST_JOURNAL;
@@ -152,4 +152,28 @@ fn a_record_that_names_a_place_outside_is_refused() {
     let smaller = Rc::new(MemDisk::from_bytes(large.to_bytes()[..MAIN as usize].to_vec()));
     let error = open(&rt(), &smaller, local).err().map(|error| error.to_string());
     assert!(error.is_some_and(|error| error.contains("no place on the volume")));
+}
+
+#[test]
+fn a_record_that_is_no_whole_sectors_is_refused_before_anything_is_written() {
+    let main = Rc::new(MemDisk::new(MAIN));
+    let local = Rc::new(MemDisk::new(LOCAL));
+    let first = rt();
+    open(&first, &main, local.clone()).unwrap();
+    first.crash();
+    let forging = rt();
+    let forged = async {
+        let found = Found::read(local.clone()).await.unwrap();
+        let ring = found.begin(&id_text(&[7; 16])).await.unwrap();
+        for (label, len) in [("4096", 512), ("8192", 516)] {
+            let blocks = vec![Block::Bytes(Buf::taking(vec![9; len]).freeze())];
+            let reserved = ring.reserve(label, &blocks).unwrap();
+            ring.write(&reserved, blocks).await.unwrap();
+        }
+    };
+    forging.block_on(forged).unwrap();
+    let before = main.to_bytes();
+    let error = open(&rt(), &main, local).err().map(|error| error.to_string());
+    assert!(error.is_some_and(|error| error.contains("no place on the volume")));
+    assert!(main.to_bytes() == before);
 }
