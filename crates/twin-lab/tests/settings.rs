@@ -65,6 +65,8 @@ const CASES: &[Case] = &[
     ("prices", [IN_BUCKET, IN_BUCKET], FILES, ["own", "5/4/3/2/1"]),
     ("request-rate", [IN_BUCKET, IN_BUCKET], FILES, ["own", "1/1"]),
     ("outage", [IN_BUCKET, IN_BUCKET], FILES, ["own", "0s+20s"]),
+    ("journal-disk", ["", ""], FILES, ["none", "pmem"]),
+    ("journal-size", ["journal-disk=pmem", "journal-disk=pmem"], OVERWRITES, ["256K", "64M"]),
     ("request-us", ["bus=sparcstation-2", "bus=sparcstation-2"], FILES, ["1", "9000"]),
     ("block-us", ["", ""], FILES, ["1", "9000"]),
     ("copy-us", ["", ""], FILES, ["1", "9000"]),
@@ -194,6 +196,9 @@ fn every_replacement_policy_runs_on_both_layouts() {
 fn a_key_without_what_it_needs_is_refused_wherever_it_stands() {
     for (text, words) in [
         ("lfs:request-us=9", "set bus"),
+        ("lfs:journal-size=1M", "set journal-disk"),
+        ("lfs:disk=s3-standard,journal-disk=pmem", "is for disks"),
+        ("lfs:journal-disk=s3-standard", "no disk for a journal"),
         ("lfs:bus-rate=1M", "set bus"),
         ("lfs-ssd:skews=1/2", "mechanical"),
         ("lfs-ssd:command-us=4", "mechanical"),
