@@ -3,7 +3,7 @@
 //!
 //! Contract: a program beside NFS, of which other clients know nothing. Its procedures are GET (a lease on a
 //! file, which comes with the attributes), LISTEN (renews a client's leases; the server answers when one of them is
-//! claimed, or after a time), VACATE (gives leases back) and NFS (a procedure of NFS under a lease). What other clients call
+//! claimed, or after a time), VACATE (gives leases back) and NFS (a procedure of NFS under a lease). A GET that is repeated is executed once. What other clients call
 //! waits for leases that conflict, so that they see what was written last, too; they keep their own caches as
 //! NFS 3 does.
 //!

@@ -36,14 +36,20 @@ impl<F: FileSystem> Server<F> {
         self.leases.as_ref().map(Leases::stats)
     }
 
-    /// The procedure of NFS that a record calls under a lease.
-    pub(super) fn under_lease(call: &Call, record: &Bytes) -> Option<u32> {
-        if (call.program, call.procedure) != (lease::proc::LEASE, lease::proc::NFS) {
-            return None;
+    /// True if a call of this program must not be executed twice: a procedure of NFS under a lease that changes
+    /// something, and GET. Each copy of a GET would claim the file for itself. Those that are granted after the client has
+    /// its reply give it leases of which it does not know, and others wait for their ends: longer than until they
+    /// repeat their own calls, so that there are ever more claims.
+    pub(super) fn once(call: &Call, record: &Bytes) -> bool {
+        match (call.program, call.procedure) {
+            (lease::proc::LEASE, lease::proc::GET) => true,
+            (lease::proc::LEASE, lease::proc::NFS) => {
+                let mut r = Reader::new(&record[call.args_at..]);
+                let procedure = r.fixed(16).and_then(|_| r.u32());
+                procedure.is_ok_and(super::proc::is_changing)
+            }
+            _ => false,
         }
-        let mut r = Reader::new(&record[call.args_at..]);
-        r.fixed(16).ok()?;
-        r.u32().ok()
     }
 
     pub(super) async fn lease(

@@ -218,11 +218,11 @@ impl<F: FileSystem> Server<F> {
             Err((xid, refusal)) => return refuse(xid, refusal),
         };
         let context = Context { peer, call: &call, record: &record, under: None };
-        let procedure = match (call.program, call.version) {
-            (proc::NFS, 3) => Some(call.procedure),
-            _ => Self::under_lease(&call, &record),
+        let once = match (call.program, call.version) {
+            (proc::NFS, 3) => proc::is_changing(call.procedure),
+            _ => Self::once(&call, &record),
         };
-        if !procedure.is_some_and(proc::is_changing) {
+        if !once {
             return match self.execute(context).await {
                 Ok(reply) => Some(reply),
                 Err(refusal) => refuse(Some(call.xid), refusal),

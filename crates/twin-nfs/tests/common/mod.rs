@@ -9,8 +9,8 @@ use twin_fs::{Attr, SetAttr};
 use twin_model::{ModelFs, Mounted, Settings};
 use twin_nfs::rpc::{self, Caller};
 use twin_nfs::xdr::{Reader, Writer};
-use twin_nfs::{Export, Keys, Limits, Peer, Rules, Served, Server, attrs, proc};
-use twin_rt::{ClockOnly, Rt, Time};
+use twin_nfs::{Export, Keys, Limits, Peer, Rules, Served, Server, attrs, lease, proc};
+use twin_rt::{ClockOnly, JoinHandle, Rt, Time};
 
 pub(crate) const UUID: [u8; 16] = *b"a volume of test";
 
@@ -92,6 +92,19 @@ pub(crate) type Handle = Vec<u8>;
 pub(crate) type Named = (Vec<u8>, u64);
 
 impl Client {
+    /// The same of a server with leases.
+    pub(crate) fn with_leases(self, terms: lease::Terms) -> Client {
+        let server = Rc::into_inner(self.server).expect("nobody else calls the server");
+        let server = Rc::new(server.with_leases(&self.rt, terms, false));
+        Client { server, ..self }
+    }
+
+    /// Sends a record without waiting for the reply, which comes with its mark.
+    pub(crate) fn begin(&self, record: &[u8]) -> JoinHandle<Option<Vec<u8>>> {
+        let (server, peer, record) = (Rc::clone(&self.server), self.peer, Bytes::copy_of(record));
+        self.rt.spawn("call", async move { server.answer(peer, record).await })
+    }
+
     pub(crate) fn as_user(&self, uid: u32) -> Client {
         let caller = Caller::User { uid, gid: uid, groups: Vec::new() };
         Client { caller, ..self.clone() }
@@ -109,7 +122,11 @@ impl Client {
         args: impl FnOnce(&mut Writer),
     ) -> Vec<u8> {
         self.xid.set(self.xid.get() + 1);
-        let version = if program == proc::PORTMAP { 2 } else { 3 };
+        let version = match program {
+            proc::PORTMAP => 2,
+            lease::proc::LEASE => lease::proc::VERSION,
+            _ => 3,
+        };
         let mut out = rpc::call(self.xid.get(), (program, version, procedure), &self.caller);
         args(&mut out);
         out.into_bytes()[4..].to_vec()
