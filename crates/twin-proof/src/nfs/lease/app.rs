@@ -53,6 +53,8 @@ pub(super) struct App {
     pub(super) syncs: bool,
     /// Each write is durable when it ends.
     pub(super) plain: bool,
+    /// It only reads.
+    pub(super) reads: bool,
     /// No error may be reported.
     pub(super) calm: bool,
     /// The longest pause.
@@ -102,10 +104,14 @@ impl App {
         }
         while !self.shared.ending.get() && !self.dead.get() {
             self.rt.sleep(rng.below(self.pause_ns)).await;
+            if self.dead.get() {
+                break;
+            }
             let file = rng.below(FILES as u64) as usize;
             let piece = rng.below(PIECES);
             let count = rng.range(1, 4).min(PIECES - piece);
             match rng.below(12) {
+                0..10 if self.reads => self.read(inodes[file], file, piece, count).await?,
                 0..6 => self.read(inodes[file], file, piece, count).await?,
                 6..10 => self.write(inodes[file], file, piece, count).await?,
                 10 => self.turn(inodes[file]).await?,
@@ -151,6 +157,10 @@ impl App {
             Ok(Reply::Data(blocks)) => super::super::joined(&blocks),
             other => return Err(format!("reading: {other:?}")),
         };
+        if self.dead.get() {
+            // The crash came before the program had the data.
+            return Ok(());
+        }
         if data.len() as u64 != count * PIECE {
             return Err(format!("{} bytes were read instead of {}", data.len(), count * PIECE));
         }

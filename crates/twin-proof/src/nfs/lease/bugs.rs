@@ -13,7 +13,7 @@ use twin_lab::remote::Link;
 use twin_nfs::client::{Carrier, Deliver};
 use twin_nfs::lease::proc as lease;
 use twin_nfs::{proc, rpc};
-use twin_rt::{Rt, SECS};
+use twin_rt::{Rt, SECS, Time};
 
 /// A wrong model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -109,15 +109,18 @@ pub(super) struct Cable {
     /// The machine has crashed.
     pub(super) dead: Rc<Cell<bool>>,
     pub(super) bug: Option<Bug>,
+    /// When the first copy of each call was sent.
+    pub(super) begun: RefCell<BTreeMap<u32, Time>>,
 }
 
 impl Carrier for Cable {
     fn carry(&self, record: Bytes, deliver: Deliver) {
+        let now = self.rt.now();
+        let sent = *self.begun.borrow_mut().entry(u32_at(&record, 0)).or_insert(now);
         if self.cut.get() || self.dead.get() {
             return;
         }
-        let (cut, dead, bug, sent) =
-            (Rc::clone(&self.cut), Rc::clone(&self.dead), self.bug, self.rt.now());
+        let (cut, dead, bug) = (Rc::clone(&self.cut), Rc::clone(&self.dead), self.bug);
         let call = lease_call(&record);
         let (rt, link) = (self.rt.clone(), self.link.clone());
         let asked = record.clone();
@@ -209,6 +212,13 @@ impl Meddler {
             {
                 set_u64(&mut sent, at + 8, 0);
             }
+            Some(Bug::CommitDoesNothing) if commits(record) => {
+                // A WRITE of nothing. Its arguments begin as those of COMMIT do, and it has two words more.
+                let (procedure, end) = (at + 16, sent.len());
+                sent[procedure..procedure + 4].copy_from_slice(&proc::WRITE.to_be_bytes());
+                sent[end - 4..].fill(0);
+                sent.extend([0; 8]);
+            }
             Some(Bug::ReadBesideWrite) if reads(record) => {
                 if let Some(&writer) = self.writers.borrow().get(&handle(record, at)) {
                     set_u64(&mut sent, at, writer);
@@ -222,6 +232,9 @@ impl Meddler {
     /// The reply that the client gets.
     pub(super) fn reply(&self, record: &[u8], mut reply: Vec<u8>) -> Vec<u8> {
         const MARK: usize = 4;
+        if self.bug == Some(Bug::CommitDoesNothing) && commits(record) {
+            return as_of_commit(reply, MARK);
+        }
         let Some((lease::GET, at)) = lease_call(record) else { return reply };
         if self.bug != Some(Bug::ReadBesideWrite) || u32_at(&reply, MARK + at::STATUS) != 0 {
             return reply;
@@ -235,6 +248,23 @@ impl Meddler {
         }
         reply
     }
+}
+
+/// True for a COMMIT under a lease.
+fn commits(record: &[u8]) -> bool {
+    let Some((lease::NFS, at)) = lease_call(record) else { return false };
+    u32_at(record, at + 16) == proc::COMMIT
+}
+
+/// The reply to a WRITE as one to a COMMIT, which has the verifier alone behind the attributes.
+fn as_of_commit(mut reply: Vec<u8>, mark: usize) -> Vec<u8> {
+    let end = reply.len();
+    if u32_at(&reply, mark + at::STATUS) == 0 {
+        reply.drain(end - 16..end - 8);
+        let left = 1 << 31 | (reply.len() - mark) as u32;
+        reply[..mark].copy_from_slice(&left.to_be_bytes());
+    }
+    reply
 }
 
 /// The handle of a GET.

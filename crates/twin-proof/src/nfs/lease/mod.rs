@@ -52,6 +52,8 @@ struct Machine {
     cuts: Vec<(Nanos, Nanos)>,
     /// When it crashes.
     crashes: Vec<Nanos>,
+    /// Its applications read only, so that nothing but a claim or the end of its leases tells it of others' writes.
+    reads: bool,
 }
 
 /// What a run came to.
@@ -155,17 +157,25 @@ impl Scenario {
             }
             down += super::DOWN_NS;
         }
+        let mut readers = Rng::stream(seed, "lease readers");
+        machines.iter_mut().skip(1).for_each(|machine| machine.reads = readers.chance(0.3));
         Scenario { seed, machines, plain, terms, client, network, lives, long_ns, bug: None }
     }
 
-    /// The same with a planted bug.
+    /// The same with a planted bug. What [`Bug::DriftIgnored`] is about gets its chance: machines with slow clocks that
+    /// read, and are cut off for longer than a term.
     #[must_use]
     pub fn with_bug(self, bug: Bug) -> Scenario {
-        let mut client = self.client;
+        let mut scenario = Scenario { bug: Some(bug), ..self };
         if bug == Bug::DriftIgnored {
-            client.drift = 0.0;
+            scenario.client.drift = 0.0;
+            let cut = (scenario.long_ns / 3, 2 * scenario.terms.term_ns);
+            for machine in scenario.machines.iter_mut().skip(1) {
+                (machine.clock, machine.reads) = (1.0 - DRIFT, true);
+                machine.cuts.push(cut);
+            }
         }
-        Scenario { bug: Some(bug), client, ..self }
+        scenario
     }
 
     /// True if nothing happens that may cost a client its leases.

@@ -85,7 +85,6 @@ impl Scenario {
     fn of_server(&self) -> Inner {
         let bug = match self.bug {
             Some(Bug::StartNotTold) => Some(NfsBug::VerifierStays),
-            Some(Bug::CommitDoesNothing) => Some(NfsBug::CommitDoesNothing),
             _ => None,
         };
         Inner {
@@ -165,7 +164,8 @@ impl Ground {
         let dead = Rc::new(Cell::new(false));
         let link = Link::new(&self.rt, &self.network, &self.site, machine);
         let (rt, bug) = (self.rt.clone(), scenario.bug);
-        let cable = Cable { rt, link, cut: Rc::clone(cut), dead: Rc::clone(&dead), bug };
+        let (cut, dead_too) = (Rc::clone(cut), Rc::clone(&dead));
+        let cable = Cable { rt, link, cut, dead: dead_too, bug, begun: RefCell::default() };
         let settings = match scenario.machines.get(machine) {
             Some(of) => ClientSettings { clock: of.clock, ..scenario.client.clone() },
             // It asks for attributes at each use, and writes through.
@@ -191,6 +191,7 @@ impl Ground {
                 dead: Rc::clone(&dead),
                 syncs: nth == 0,
                 plain,
+                reads: scenario.machines.get(machine).is_some_and(|of| of.reads),
                 calm: scenario.is_calm(),
                 pause_ns: PAUSE_NS,
                 ended: Rc::clone(&ended[nth]),
