@@ -34,7 +34,7 @@ fn what_a_command_would_ignore_is_an_error_that_names_it() {
         (&["mount", &lfs, "/nowhere", "--log", "flushes"], "did you mean \"flush\""),
         (&["mount", &lfs, "/nowhere", "--log", "flush", "--log-file", &lfs], "the image itself"),
         (&["mount", &ffs, "/nowhere", "--status", &page], "--status"),
-        (&["mount", &lfs, "/nowhere", "--journal-file", &page], "--journal-file"),
+        (&["mount", &lfs, "/nowhere", "-o", "ro", "--journal-file", &page], "read-only"),
         (&["mount", &lfs, "/nowhere", "--take-over"], "volumes in buckets"),
         (&["mount", "s3://b/v", "/nowhere", "-o", "ro", "--journal-file", &page], "read-only"),
         (&["mount", &lfs, "/nowhere", "--contents"], "--record"),

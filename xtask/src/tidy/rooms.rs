@@ -163,7 +163,7 @@ mod tests {
     #[test]
     fn rooms_are_drawn_from_imports_without_what_is_reached_through_others() {
         let drawn = drawing(&files(&[FS, CACHE, RT]));
-        let lines = ["core     twin-fs       twin-cache", "         twin-cache    twin-rt"];
+        let lines = ["core     twin-fs         twin-cache", "         twin-cache      twin-rt"];
         assert_eq!(drawn, format!("{}\n         twin-rt\n", lines.join("\n")));
     }
 
