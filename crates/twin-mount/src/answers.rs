@@ -275,6 +275,12 @@ impl Client {
                     .into(),
             );
         };
+        // Who asks reads the image itself, which has not what is in the journal.
+        if self.answers.journal.is_some() {
+            return Err(
+                "it is mounted with --journal-file, and its image alone is not the volume".into()
+            );
+        }
         if self.frozen.borrow().is_some() {
             return Err("this connection has frozen it already".into());
         }

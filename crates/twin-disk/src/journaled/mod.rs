@@ -335,6 +335,8 @@ impl Inner {
             IoKind::Read => self.read(io).await,
             IoKind::Write => self.write(io).await,
             IoKind::Flush => self.make_durable().await.map(|()| Vec::new()),
+            // The mark must stay. A discard may always be left undone.
+            IoKind::Discard if io.at < self.main.first_len() => Ok(Vec::new()),
             IoKind::Discard => {
                 self.pieces.borrow_mut().remove(io.at, io.len);
                 self.main.device().submit(io).await

@@ -221,6 +221,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("cache", "cache of the host"),
     ("nvram", "nvram of the host"),
     ("size", "size of the file system"),
+    ("journal-disk", "disk alone: a server has no journals before its disks"),
+    ("journal-size", "disk alone: a server has no journals before its disks"),
     ("front-end", "pace of the client: a server has no kernel in front of it"),
 ];
 
