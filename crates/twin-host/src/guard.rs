@@ -1,10 +1,10 @@
 //! The guard of a daemon: a thread that makes sure that no client of a mount waits for ever.
 //!
 //! Contract: it observes the thread of the core a few times a second. If that thread computes for
-//! [`BUSY`] without looking for events (a bug), or if closing takes longer than [`CLOSING`] (a bug,
-//! or a device that does not answer), the guard reports it and ends the process. The kernel then
-//! ends every call on the mount with an error. Data that was acknowledged by fsync is on the
-//! device, and the next mount recovers the volume.
+//! [`BUSY`] without looking for events (a bug), or if [`CLOSING`] passes without an advance while a
+//! volume is closed (a device that does not answer, or a bug), the guard reports it and ends the
+//! process. The kernel then ends every call on the mount with an error. Data that was acknowledged by
+//! fsync is on the device, and the next mount recovers the volume.
 //!
 //! A supervisor that waits for signs of life gets them from here, and only while the core looks for events.
 
@@ -18,7 +18,7 @@ use crate::words::{Grade, Words};
 
 /// The longest that the core may compute without looking for events.
 pub(crate) const BUSY: Duration = Duration::from_secs(60);
-/// The longest that closing a volume may take.
+/// The longest that closing a volume may take without an advance.
 pub(crate) const CLOSING: Duration = Duration::from_secs(60);
 /// The interval of its observations.
 const LOOK: Duration = Duration::from_millis(250);
@@ -33,18 +33,28 @@ pub(crate) struct Pulse {
     /// True while the thread sleeps until the next event.
     asleep: AtomicBool,
     closing: AtomicBool,
+    /// How many requests to devices succeeded, and how often closing was reported to advance by others.
+    advances: AtomicU64,
     over: AtomicBool,
 }
 
 impl Pulse {
     pub(crate) fn beat(&self) {
-        // Only one thread writes, so no atomic addition is needed.
-        self.beats.store(self.beats.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        count(&self.beats);
+    }
+
+    pub(crate) fn advance(&self) {
+        count(&self.advances);
     }
 
     pub(crate) fn sleeps(&self, asleep: bool) {
         self.asleep.store(asleep, Ordering::Relaxed);
     }
+}
+
+/// Adds one. Only the core's thread writes, so no atomic addition is needed.
+fn count(counter: &AtomicU64) {
+    counter.store(counter.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
 }
 
 /// Guards the core's thread until it is dropped.
@@ -116,25 +126,16 @@ fn watch(
     give_up: impl Fn(),
 ) {
     let look = LOOK.min(busy / 4);
-    // Time is counted in observations: a process that is stopped and continued has not computed
-    // meanwhile.
-    let (mut same, mut closes) = (Duration::ZERO, Duration::ZERO);
-    let mut beats = pulse.beats.load(Ordering::Relaxed);
+    let mut observed = Observed::of(pulse);
     while !pulse.over.load(Ordering::Relaxed) {
         thread::sleep(look);
-        let now = pulse.beats.load(Ordering::Relaxed);
-        same += look;
-        if now != beats || pulse.asleep.load(Ordering::Relaxed) {
-            (beats, same) = (now, Duration::ZERO);
+        if observed.renew(pulse, look) {
             signs.seen(look);
         }
-        if pulse.closing.load(Ordering::Relaxed) {
-            closes += look;
-        }
-        let why = if same > busy {
+        let why = if observed.same > busy {
             format!("the daemon has heard nobody for {} s", busy.as_secs())
-        } else if closes > closing {
-            format!("closing has not ended within {} s", closing.as_secs())
+        } else if observed.closes > closing {
+            format!("closing has not come further for {} s", closing.as_secs())
         } else {
             continue;
         };
@@ -144,6 +145,35 @@ fn watch(
         );
         say(Grade::Error, &text);
         return give_up();
+    }
+}
+
+/// What was observed. Time is counted in observations: a process that is stopped and continued has not
+/// computed meanwhile.
+struct Observed {
+    beats: u64,
+    advances: u64,
+    /// For how long the core has not looked for events.
+    same: Duration,
+    /// For how long closing has not advanced.
+    closes: Duration,
+}
+
+impl Observed {
+    fn of(pulse: &Pulse) -> Observed {
+        let [beats, advances] = [&pulse.beats, &pulse.advances].map(|n| n.load(Ordering::Relaxed));
+        Observed { beats, advances, same: Duration::ZERO, closes: Duration::ZERO }
+    }
+
+    /// Observes once more, `look` after the time before. True if the core is alive.
+    fn renew(&mut self, pulse: &Pulse, look: Duration) -> bool {
+        let now = Observed::of(pulse);
+        let alive = now.beats != self.beats || pulse.asleep.load(Ordering::Relaxed);
+        let closing = pulse.closing.load(Ordering::Relaxed) && now.advances == self.advances;
+        self.same = if alive { Duration::ZERO } else { self.same + look };
+        self.closes = if closing { self.closes + look } else { Duration::ZERO };
+        (self.beats, self.advances) = (now.beats, now.advances);
+        alive
     }
 }
 
@@ -170,12 +200,32 @@ mod tests {
     }
 
     #[test]
+    fn closing_lasts_only_from_its_last_advance() {
+        let pulse = Pulse::default();
+        pulse.sleeps(true);
+        pulse.closing.store(true, Ordering::Relaxed);
+        let mut observed = Observed::of(&pulse);
+        for _ in 0..1000 {
+            observed.renew(&pulse, SHORT);
+            assert!(observed.closes <= SHORT, "{:?}", observed.closes);
+            pulse.advance();
+        }
+        observed.renew(&pulse, SHORT);
+        observed.renew(&pulse, SHORT);
+        observed.renew(&pulse, SHORT);
+        assert_eq!(observed.closes, SHORT * 2, "from the second observation after the advance");
+    }
+
+    #[test]
     fn closing_without_end_is_ended_and_sleeping_is_not() {
         let pulse = Pulse::default();
         pulse.sleeps(true);
         pulse.closing.store(true, Ordering::Relaxed);
         let said = watched(&pulse);
-        assert!(said[0].contains("closing has not ended") && said[1] == "gave up", "{said:?}");
+        assert!(
+            said[0].contains("closing has not come further") && said[1] == "gave up",
+            "{said:?}"
+        );
         pulse.over.store(true, Ordering::Relaxed);
         assert!(watched(&pulse).is_empty());
     }

@@ -216,6 +216,12 @@ impl Host {
         Guard::start(Arc::clone(&self.core.pulse), words)
     }
 
+    /// Tells the guard that closing a volume has come nearer to its end, so that it may take longer. Requests to devices need
+    /// not be told.
+    pub fn closing_advances(&self) {
+        self.core.pulse.advance();
+    }
+
     pub(crate) fn core(&self) -> &Core {
         &self.core
     }
@@ -376,6 +382,10 @@ impl Core {
                 flight.completed(finished.device, finished.id, &finished.result);
             }
             self.completions.set(self.completions.get() + 1);
+            if finished.result.is_ok() {
+                // A volume with gigabytes to write to a slow device is closed for as long as it takes.
+                self.pulse.advance();
+            }
             finished.completion.done(finished.result);
             return Some(now);
         }

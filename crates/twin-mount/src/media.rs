@@ -13,7 +13,7 @@ use twin_fs::LayoutKind;
 use twin_host::{FileDevice, Host, ImageOptions, create_image, is_remote};
 use twin_lab::follow::Begun;
 use twin_lab::layouts::LAYOUTS;
-use twin_rt::{BoxFuture, Nanos};
+use twin_rt::{BoxFuture, Nanos, SECS};
 
 /// How a volume on a medium is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,6 +121,25 @@ pub struct OfStore {
 
 /// Ends the use of a medium.
 pub type Close = Rc<dyn Fn() -> BoxFuture<'static, Result<(), String>>>;
+
+/// Does `work`, which closes the volume of an image. On a medium the guard has no say in how long it takes: a request to a store is
+/// repeated for five minutes without an answer, longer than a device may be silent, and then closing fails by itself.
+pub(crate) async fn closing<T>(host: Host, image: &Path, work: impl Future<Output = T>) -> T {
+    if is_remote(image).is_none() {
+        return work.await;
+    }
+    let goes_on = Rc::new(());
+    let (watched, rt) = (Rc::downgrade(&goes_on), host.rt().clone());
+    host.rt().clone().spawn("closing", async move {
+        while watched.strong_count() > 0 {
+            host.closing_advances();
+            rt.sleep(SECS).await;
+        }
+    });
+    let done = work.await;
+    drop(goes_on);
+    done
+}
 
 /// Ends the use of a medium, if there is one, once the volume on it is closed.
 ///

@@ -30,7 +30,7 @@ use twin_settings::Choice;
 
 use crate::answers::{Answers, Recording};
 use crate::image::{layout_of, layout_with_journal};
-use crate::media::{Close, How};
+use crate::media::{self, Close, How};
 use crate::nfs::{Beside, NfsBeside, Running};
 use crate::observers::ObservedFile;
 use crate::opening::{Listener, OpenOptions, Opened, Refused, open_volume, set_for_open};
@@ -347,6 +347,7 @@ fn serve_opened(
         finished.map_err(|e| format!("the flight log: {e}"))?;
         served
     };
+    let close = media::closing(place.host.clone(), &request.image, close);
     let (Some(to), Some(trace)) = (&request.record, trace) else {
         return serve_until_unmounted(place, Rc::new(volume), options, ready, stop, close);
     };

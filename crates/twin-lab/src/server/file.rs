@@ -450,6 +450,7 @@ mod tests {
             ("\"lfs\"", "\"lfs:nvram=4M\"", "nvram of the host"),
             ("cache = \"8M\"", "cache = \"8M\"\nnvram = \"8X\"", "host.main"),
             ("\"lfs\"", "\"lfs:queue=look\"", "queue of the disk"),
+            ("\"lfs\"", "\"lfs:journal-disk=pmem\"", "no journals before its disks"),
             ("\"lfs\"", "\"lsf\"", "did you mean \"lfs\"?"),
             ("fs = \"home\"", "fs = \"hom\"", "client 1"),
             ("workload =", "work =", "unknown field"),

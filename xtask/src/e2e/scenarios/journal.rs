@@ -99,6 +99,7 @@ fn lost(bench: &Bench, layout: &str) -> Result<(), String> {
     fs::write(&after, b"in the journal")
         .and_then(|()| File::open(&after)?.sync_all())
         .map_err(text)?;
+    fork_is_refused(bench, &volume)?;
     volume.kill9();
     fs::remove_file(&journal).map_err(text)?;
     volume.set_options(&[]);
@@ -114,4 +115,15 @@ fn lost(bench: &Bench, layout: &str) -> Result<(), String> {
         return Err(format!("{} has {} other bytes", before.display(), read.len()));
     }
     volume.umount_and_check()
+}
+
+/// The image of a mount with a journal is not the volume, so nobody may copy it as if it were.
+fn fork_is_refused(bench: &Bench, volume: &Volume) -> Result<(), String> {
+    let fork = bench.dir.join("fork.img");
+    let mut command = Command::new(&bench.program);
+    let said = bench.run(command.arg("fork").arg(volume.dir()).arg("-o").arg(&fork)).err();
+    match said {
+        Some(why) if why.contains("--journal-file") && !fork.exists() => Ok(()),
+        other => Err(format!("a fork of a mount with a journal: {other:?}; {}", fork.display())),
+    }
 }
