@@ -1,7 +1,5 @@
 //! The device over a store in memory: against an array, before a store that is silent or damaged, and within its memory.
 
-mod common;
-
 use std::cell::Cell;
 use std::rc::Rc;
 
@@ -12,7 +10,7 @@ use twin_bucket::{
 use twin_disk::{Block, BlockDevice, Buf, Io, gather};
 use twin_rt::{Rng, SECS};
 
-use common::{SHAPE, all_ended, flush, read, run, write};
+use crate::common::{SHAPE, all_ended, flush, read, run, write};
 
 const VOLUME: Identity = Identity([9; 16]);
 

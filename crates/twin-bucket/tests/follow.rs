@@ -1,8 +1,6 @@
 //! Following a volume, in virtual time: before writers that go on, overwrite and so delete packs, close, fail and are replaced,
 //! and stores that lose, delay and repeat requests and are silent for minutes.
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -13,7 +11,7 @@ use twin_bucket::{
 use twin_disk::{Block, BlockDevice, Class, Io, Origin, gather};
 use twin_rt::{MILLIS, Nanos, Rng, Rt, SECS};
 
-use common::{SHAPE, all_ended, flush, read, run, write};
+use crate::common::{SHAPE, all_ended, flush, read, run, write};
 
 const VOLUME: Identity = Identity([9; 16]);
 const SECTORS: usize = 32;

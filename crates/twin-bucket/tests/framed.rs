@@ -1,8 +1,6 @@
 //! Volumes whose objects are coded, with a codec that anybody can see through: against an array, by their requests, and when
 //! somebody has changed, cut or exchanged objects.
 
-mod common;
-
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::future::ready;
@@ -16,7 +14,7 @@ use twin_bucket::{
 use twin_disk::{Block, BlockDevice, Bytes, Io, gather, total};
 use twin_rt::Rng;
 
-use common::{SHAPE, all_ended, block, flush, read, run, write};
+use crate::common::{SHAPE, all_ended, block, flush, read, run, write};
 
 const VOLUME: Identity = Identity([9; 16]);
 const BOTH: Coding = Coding { compression: 1, encryption: 1, salt: [3; 16] };

@@ -1,8 +1,6 @@
 //! A cache and a journal on a local device before a store: against the store alone, and through its silences, power failures
 //! and other writers.
 
-mod common;
-
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
@@ -16,7 +14,7 @@ use twin_disk::{
 };
 use twin_rt::{MILLIS, Rng, Rt, SECS};
 
-use common::{SHAPE, all_ended, block, flush, read, run, write};
+use crate::common::{SHAPE, all_ended, block, flush, read, run, write};
 
 const SECTOR: usize = 512;
 

@@ -1,10 +1,8 @@
 //! Volumes with checksums of data: what rots is an error, what a power failure leaves is not.
 
-mod common;
-
 use std::rc::Rc;
 
-use common::World;
+use crate::common::World;
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin};
 use twin_ffs::{MkfsOptions, check};
 use twin_fs::{Op, ROOT_INO};

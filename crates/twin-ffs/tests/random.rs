@@ -1,8 +1,6 @@
 //! Seeded random operations on volumes of every kind, beside the model that says what is right:
 //! every reply is compared, and after closing the tree, the checker and the accounts.
 
-mod common;
-
 use std::rc::Rc;
 
 use twin_disk::MemDisk;
@@ -12,7 +10,7 @@ use twin_model::generate::{Generator, WorkloadParams};
 use twin_model::{self, Compare, DataMode, ModelFs, diff};
 use twin_rt::{ClockOnly, Rt, Time};
 
-use common::all_kinds;
+use crate::common::all_kinds;
 
 struct TestVolume {
     rt: Rt,

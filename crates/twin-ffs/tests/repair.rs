@@ -1,10 +1,8 @@
 //! Repairs of one thing at a time: what is lost with it, and what is not.
 
-mod common;
-
 use std::rc::Rc;
 
-use common::{World, all_kinds};
+use crate::common::{World, all_kinds};
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, MemDisk, Origin};
 use twin_ffs::check::{self, FindingKind};
 use twin_ffs::format::Superblock;

@@ -1,10 +1,8 @@
 //! Scrubs of a clustered volume in use: its journal, maps, state and tables, and what memory has.
 
-mod common;
-
 use std::rc::Rc;
 
-use common::World;
+use crate::common::World;
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin};
 use twin_ffs::MkfsOptions;
 use twin_fs::scrub::{NamedFlaw, Scrub, ScrubHow};

@@ -1,10 +1,8 @@
 //! A volume in memory: operations, closing, opening again, in every profile and ordering.
 
-mod common;
-
 use std::rc::Rc;
 
-use common::{World, all_kinds};
+use crate::common::{World, all_kinds};
 use twin_disk::{Bytes, MemDisk};
 use twin_ffs::{MkfsOptions, check};
 use twin_fs::{Data, FsError, Op, ROOT_INO, Reply};

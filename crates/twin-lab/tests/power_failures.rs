@@ -232,7 +232,7 @@ impl std::fmt::Display for PowerFailureRun {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (layout, seed) = (self.layout.name(), self.seed);
         write!(f, "TWINFS_LAYOUT={layout} TWINFS_SEED={seed} cargo test --release -p twin-lab ")?;
-        f.write_str("--test power_failures")
+        f.write_str("power_failures::")
     }
 }
 

@@ -1,9 +1,7 @@
 //! ACLs on a volume: those in hidden files are read when a rule needs them, inherited in one step, and
 //! fail closed.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use twin_fs::acl::{ACCESS, DEFAULT};
 use twin_fs::{
     Attr, Cred, FsError, Ino, Op, ROOT_INO, Reply, Request, SetAttr, XattrMode, mode, perm,

@@ -1,9 +1,7 @@
 //! The cleaner always makes progress: volumes filled to the limit are overwritten at random, far
 //! more often than they have clean segments, with files that make cleaning as hard as can be.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use twin_fs::{Data, FsError, Ino, Op, ROOT_INO, Reply};
 use twin_lfs::MkfsOptions;
 use twin_rt::Rng;

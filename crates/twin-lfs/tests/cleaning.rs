@@ -1,9 +1,7 @@
 //! The policies of `twin-clean` in a volume: whatever they are, the volume is what was written;
 //! and the cleaner's task works when it should, and only then.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use twin_clean::{placement, trigger, victim};
 use twin_disk::{BlockDevice, Bytes, DeviceInfo, Io, IoKind, MemDisk, Pending};
 use twin_fs::{CleanerCounts, Cpu, Data, Ino, Op, Request, Settings};

@@ -1,11 +1,9 @@
 //! The dump of volumes, sound and damaged: what is there is shown, what is not is told, and
 //! nothing makes it panic or run on.
 
-mod common;
-
 use std::rc::Rc;
 
-use common::{World, both_profiles};
+use crate::common::{World, both_profiles};
 use twin_disk::MemDisk;
 use twin_fs::dump::{Column, DumpError, Fields, Problem, Request, Sink, Value};
 use twin_fs::{Op, ROOT_INO, XattrMode};

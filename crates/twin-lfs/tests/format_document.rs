@@ -5,11 +5,9 @@
 //! with a value of its own in each field; each row must then have that value at its offset, and
 //! the rows must follow one another without gaps.
 
-mod common;
-
 use std::collections::{BTreeMap, BTreeSet};
 
-use common::World;
+use crate::common::World;
 use twin_fs::dinode::{Dinode, HIDDEN, INLINE, TRUNCATING};
 use twin_fs::dir::block::Format;
 use twin_fs::dir::index::{self, BlockMap, Frames, StepError};

@@ -1,9 +1,7 @@
 //! The orders in which a log write takes what is dirty: what is read back and recovered is the same, and
 //! where files lie is what the order says.
 
-mod common;
-
-use common::{World, both_profiles};
+use crate::common::{World, both_profiles};
 use twin_disk::{BlockDevice, Class, Io, Origin};
 use twin_fs::{Ino, Op, Settings};
 use twin_lfs::{Gathering, LfsSettings, MkfsOptions};

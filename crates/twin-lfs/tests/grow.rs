@@ -1,10 +1,8 @@
 //! Volumes that become larger while they are in use.
 
-mod common;
-
 use std::rc::Rc;
 
-use common::{World, both_profiles};
+use crate::common::{World, both_profiles};
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, MemDisk, Origin};
 use twin_fs::snapshots::{HeadChange, Keep};
 use twin_fs::{Data, FsError, Growth, Op, Reply, SnapshotView};

@@ -1,8 +1,6 @@
 //! What reading leaves in memory.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use twin_fs::{FsError, Op, Reply, Settings, XattrMode, file_type};
 use twin_lfs::{LfsSettings, MkfsOptions};
 use twin_rt::Rng;

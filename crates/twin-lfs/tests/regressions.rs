@@ -1,8 +1,6 @@
 //! Bugs that random runs found, each told once.
 
-mod common;
-
-use common::{World, both_profiles};
+use crate::common::{World, both_profiles};
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin};
 use twin_fs::{Data, FsError, Layout, Op, ROOT_INO, RenameMode, Reply, Settings};
 use twin_lfs::{LfsSettings, MkfsOptions, SegmentState};

@@ -1,10 +1,8 @@
 //! Scrubs of a log: cancelled and resumed, at a rate, and in the classic profile.
 
-mod common;
-
 use std::rc::Rc;
 
-use common::World;
+use crate::common::World;
 use twin_disk::{Block, BlockDevice, Bytes, Class, Io, Origin};
 use twin_fs::SnapshotView;
 use twin_fs::scrub::{Scrub, ScrubFigures, ScrubHow, ScrubPhase};

@@ -1,8 +1,6 @@
 //! Snapshots and branches of a volume: each keeps what it had, and gives back what only it needed.
 
-mod common;
-
-use common::{World, both_profiles};
+use crate::common::{World, both_profiles};
 use twin_fs::SnapshotView;
 use twin_fs::snapshots::{Difference, HeadChange, Keep, StateKind};
 use twin_fs::{Cpu, FsError, Op, ROOT_INO, Reply, Request, Settings, Volume};

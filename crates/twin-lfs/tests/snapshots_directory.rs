@@ -1,8 +1,6 @@
 //! The directory `.twinfs/snapshots`: what was kept is read below it, and nothing is changed there.
 
-mod common;
-
-use common::World;
+use crate::common::World;
 use twin_fs::SnapshotView;
 use twin_fs::snapshots::{Keep, is_below, is_volatile};
 use twin_fs::{Data, DirEntry, FsError, Ino, LookupEntry, Op, ROOT_INO, Reply, SetAttr};

@@ -1,11 +1,9 @@
 //! What the modelled client does when names of files are removed that processes still use.
 
-mod common;
-
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use common::Machine;
+use crate::common::Machine;
 use twin_disk::Bytes;
 use twin_fs::{
     Data, FileSystem, FsError, Ino, Op, ROOT_INO, RenameMode, Reply, Request, SetAttr, SetTime,

@@ -1,8 +1,6 @@
 //! Leases of the server, call by call: see `twin_nfs::lease`.
 
-mod common;
-
-use common::{Client, Machine};
+use crate::common::{Client, Machine};
 use twin_nfs::lease::{Terms, proc};
 use twin_rt::{JoinHandle, MILLIS};
 

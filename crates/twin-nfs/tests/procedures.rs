@@ -1,8 +1,6 @@
 //! Each procedure over the model file system, and what a client may rely on.
 
-mod common;
-
-use common::{Client, Machine, export, place};
+use crate::common::{Client, Machine, export, place};
 use core::net::IpAddr;
 use twin_fs::{FileSystem, Op, Request, SetAttr, SetTime, Timestamp, XattrMode, mode};
 use twin_nfs::rpc;

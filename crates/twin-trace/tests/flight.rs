@@ -1,13 +1,11 @@
 //! The flight log: written records are read back, damage leads to an error or a cut, and the
 //! content suffices to repeat a run.
 
-mod common;
-
 use std::cell::RefCell;
 use std::collections::{BTreeMap, VecDeque};
 use std::rc::Rc;
 
-use common::{any, any32, cred, op};
+use crate::common::{any, any32, cred, op};
 use twin_disk::{
     Block, Bytes, Class, Completion, IoError, IoErrorKind, IoKind, IoResult, Stamp, pending,
 };

@@ -1,9 +1,7 @@
 //! The format, from outside: written records are read back, and a trace that was cut off is whole
 //! up to its last frame.
 
-mod common;
-
-use common::{header, read_all, records, trace};
+use crate::common::{header, read_all, records, trace};
 use twin_disk::Bytes;
 use twin_fs::{Data, Op, RenameMode, Request, XattrMode};
 use twin_rt::{Rng, SECS};
@@ -55,7 +53,7 @@ fn every_kind_of_record_comes_back_as_it_was() {
 }
 
 /// A trace of version 1 that was written when the version was made. It must be readable for ever,
-/// to the same records; `common::records` may change only together with a new file.
+/// to the same records; `crate::common::records` may change only together with a new file.
 #[test]
 fn a_trace_of_version_1_is_still_read() {
     let expected = records(&mut Rng::new(99), 400, true);

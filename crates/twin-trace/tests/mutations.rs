@@ -5,9 +5,7 @@
 //! Half of the mutations change the file as it is; the other half change the records and then
 //! correct the checksums, so that the mutations reach the decoder.
 
-mod common;
-
-use common::{read_all, records, trace};
+use crate::common::{read_all, records, trace};
 use twin_rt::Rng;
 use twin_trace::{Reader, Source};
 

@@ -1,8 +1,6 @@
 //! Replays of recordings of a mount, in the order of their processes.
 
-mod common;
-
-use common::script::{Script, create, name, write};
+use crate::common::script::{Script, create, name, write};
 use twin_disk::Block;
 use twin_fs::{
     Attr, FileSystem, FsError, LookupEntry, Op, ROOT_INO, Reply, Request, SetAttr, mode,

@@ -1,13 +1,11 @@
 //! Readers of foreign traces: on small texts, and on the shared traces where these are available
 //! (in `../shared` beside the repository, or in the directory that TWINFS_SHARED names).
 
-mod common;
-
 use std::fs::File;
 use std::path::PathBuf;
 
-use common::read_all;
-use common::tiny::{BLOCK, Tiny};
+use crate::common::read_all;
+use crate::common::tiny::{BLOCK, Tiny};
 use twin_fs::Op;
 use twin_rt::{ClockOnly, Rng, Rt, SECS};
 use twin_trace::replay::{Options, Replayer, Report};

@@ -1,14 +1,12 @@
 //! A recording can be replayed: on another volume, with other inode numbers, it leads to the same
 //! tree with the same answers.
 
-mod common;
-
 use std::cell::RefCell;
 use std::io::Write;
 use std::rc::Rc;
 
-use common::read_all;
-use common::tiny::{BLOCK, Tiny};
+use crate::common::read_all;
+use crate::common::tiny::{BLOCK, Tiny};
 use twin_fs::{Data, FileSystem, Ino, Name, Op, ROOT_INO, Reply, Request, SetAttr, mode};
 use twin_rt::{ClockOnly, MICROS, MILLIS, Rng, Rt, Time};
 use twin_trace::replay::{Options, Order, Population, Replayer, Report};

@@ -1,9 +1,7 @@
 //! Replays of generated workloads on a small file system in memory, in virtual time.
 
-mod common;
-
-use common::script::{Given, Script, create, name, write};
-use common::tiny::{BLOCK, Tiny};
+use crate::common::script::{Given, Script, create, name, write};
+use crate::common::tiny::{BLOCK, Tiny};
 use twin_disk::Block;
 use twin_fs::{Attr, FileSystem, FsError, LookupEntry, Op, ROOT_INO, Reply, Request, mode};
 use twin_rt::{ClockOnly, MICROS, MILLIS, Rng, Rt, SECS};
@@ -374,7 +372,7 @@ impl FileSystem for Dice {
 fn nonsense_is_replayed_to_its_end() {
     for seed in 0..300 {
         let mut rng = Rng::new(seed);
-        let records = common::records(&mut rng, 500, false);
+        let records = crate::common::records(&mut rng, 500, false);
         let requests = records.iter().filter(|r| matches!(r, Record::Request { .. })).count();
         let order = *rng.pick(&[Order::Trace, Order::Client, Order::Process]);
         let speeds = [1e-3, 0.0, f64::NAN, -1.0, f64::INFINITY, 1e6];

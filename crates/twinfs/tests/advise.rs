@@ -3,12 +3,10 @@
 // A signal is sent after some real time.
 #![allow(clippy::disallowed_methods)]
 
-mod common;
-
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{Place, text, twinfs};
+use crate::common::{Place, text, twinfs};
 use serde_json::Value;
 
 /// Small writes that are synced, on a disk that rotates: short, and with many fsyncs.

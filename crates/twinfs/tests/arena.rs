@@ -1,8 +1,6 @@
 //! `twinfs arena`: what programs read, what is refused, and tasks as files.
 
-mod common;
-
-use common::{Place, text, twinfs};
+use crate::common::{Place, text, twinfs};
 use serde_json::Value;
 
 const TASK: &str = r#"

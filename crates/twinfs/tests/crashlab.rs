@@ -1,11 +1,9 @@
 //! `twinfs crashlab` as a user runs it: verdicts, exit statuses, and what is left behind.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{Place, text, twinfs};
+use crate::common::{Place, text, twinfs};
 use serde_json::Value;
 
 /// Whether the lab can mount here; says so if not.

@@ -3,12 +3,10 @@
 // A process is killed after some real time.
 #![allow(clippy::disallowed_methods)]
 
-mod common;
-
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
-use common::{Place, text, twinfs};
+use crate::common::{Place, text, twinfs};
 use serde_json::Value;
 
 /// Writes a file and returns its path.

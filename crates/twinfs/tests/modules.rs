@@ -1,12 +1,10 @@
 //! Policies in modules: what `twinfs new-policy` writes is built outside this repository by cargo alone, and runs in
 //! studies, simulations and on mounts; what is wrong with a module is told.
 
-mod common;
-
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use common::{Place, text, twinfs};
+use crate::common::{Place, text, twinfs};
 use serde_json::Value;
 
 /// A directory outside the repository, removed at the end.

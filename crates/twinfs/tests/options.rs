@@ -1,9 +1,7 @@
 //! Options mean something wherever they are taken: what a command would ignore is an error. And
 //! comparisons tell what failed, by words and exit status, without losing what did not.
 
-mod common;
-
-use common::{Place, text, twinfs};
+use crate::common::{Place, text, twinfs};
 
 fn must_fail(line: &[&str], word: &str) {
     let out = twinfs(line);

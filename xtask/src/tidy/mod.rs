@@ -14,6 +14,7 @@ mod house;
 mod layers;
 mod licences;
 mod links;
+mod modules;
 mod openings;
 mod parts;
 mod places;
@@ -75,6 +76,7 @@ pub(crate) const RULES: &[Rule] = &[
     words::RULE,
     places::RULE,
     links::RULE,
+    modules::RULE,
 ];
 
 /// Removes the findings in the files of `still`, and reports files of `still` without findings.

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 
-use crate::amounts::{amount, fields, is, is_ratio, items, number, times};
+use super::amounts::{amount, fields, is, is_ratio, items, number, times};
 
 /// The rows of a comparison.
 pub(crate) struct Rows(pub(crate) Vec<Value>);
@@ -174,7 +174,7 @@ impl Rows {
                 };
                 let ((count, mean_now, now), (_, before, then)) =
                     (of_verb(self.row(label), kind), of_verb(self.row(other), kind));
-                assert_eq!(crate::amounts::number(number), count, "{line}");
+                assert_eq!(super::amounts::number(number), count, "{line}");
                 is(mean, mean_now);
                 is(mean_before, before);
                 is(reported, sign * (now - then));

@@ -146,7 +146,7 @@ fn what_all_configurations_have_is_said_with_its_reason() {
     assert!(given.contains("All configurations: size=1G.\n"), "{given}");
 }
 
-/// The recording of a session of one's own: `TWINFS_RECORDING=work.tw cargo test -p twinfs --test verdicts --
+/// The recording of a session of one's own: `TWINFS_RECORDING=work.tw cargo test -p twinfs verdicts:: --
 /// --ignored`.
 #[test]
 #[ignore = "needs a recording in TWINFS_RECORDING"]
