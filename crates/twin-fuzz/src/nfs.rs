@@ -32,7 +32,7 @@ pub(crate) const CALLS: Target = Target {
 /// So many calls of one input are executed.
 const CALLS_MAX: usize = 60;
 
-fn server(volume: &Volume) -> Server<Volume> {
+fn server(volume: &Volume) -> Server {
     let fs = Rc::new(volume.clone());
     let served = Served::new(fs, Keys::of([1; 16]), Limits::default(), || 0);
     let export = |path: &str, below: Vec<Box<[u8]>>| Export {

@@ -77,7 +77,7 @@ impl<F: FileSystem> Watched for Session<F> {
     }
 }
 
-impl<F: FileSystem> Watched for Front<F> {
+impl Watched for Front {
     fn oldest_wait(&self) -> Option<(&'static str, Time)> {
         Front::oldest_wait(self).map(|since| ("a call", since))
     }

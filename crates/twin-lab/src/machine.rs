@@ -5,7 +5,7 @@ use std::rc::Rc;
 use twin_bucket::{Shape, pack_memory};
 use twin_disk::{BlockDevice, Recorded};
 use twin_fs::{Cpu, Opened, Volume};
-use twin_rt::{ClockOnly, Rt};
+use twin_rt::{BoxFuture, ClockOnly, Rt};
 use twin_sim::{Builder, HostAdapter, SimDisk, cpu, model};
 
 use crate::below::{self, Below};
@@ -154,22 +154,37 @@ pub async fn on_volume<T: OnVolume>(
     run: &Run,
     what: T,
 ) -> Result<T::Output, SimulateError> {
-    if let Some(log) = &run.log {
-        log.begin(rt);
-    }
-    let Machine { below, device, cpu } = Machine::build(rt, run).await?;
-    let config = &run.config;
-    if !below.has_volume(run) {
-        config.of_layout.mkfs(rt, Rc::clone(&device), NOBODY).await?;
-    }
-    let mut settings = config.settings.clone();
-    if config.is_billed() {
-        settings.cache_bytes -= pack_memory(settings.cache_bytes);
-    }
-    let Opened { volume, .. } = config.of_layout.open(rt, device, cpu, settings).await?;
-    below.opened();
+    let (below, volume) = opened(rt, run).await?;
     let output = what.run(rt, &below, &volume).await?;
-    volume.close().await?;
-    below.close().await?;
+    closed(&below, &volume).await?;
     Ok(output)
+}
+
+/// Boxed, as [`closed`] is, because each crate that works on volumes would have its own code of all that is awaited
+/// here otherwise.
+fn opened<'a>(rt: &'a Rt, run: &'a Run) -> BoxFuture<'a, Result<(Below, Volume), SimulateError>> {
+    Box::pin(async move {
+        if let Some(log) = &run.log {
+            log.begin(rt);
+        }
+        let Machine { below, device, cpu } = Machine::build(rt, run).await?;
+        let config = &run.config;
+        if !below.has_volume(run) {
+            config.of_layout.mkfs(rt, Rc::clone(&device), NOBODY).await?;
+        }
+        let mut settings = config.settings.clone();
+        if config.is_billed() {
+            settings.cache_bytes -= pack_memory(settings.cache_bytes);
+        }
+        let Opened { volume, .. } = config.of_layout.open(rt, device, cpu, settings).await?;
+        below.opened();
+        Ok((below, volume))
+    })
+}
+
+fn closed<'a>(below: &'a Below, volume: &'a Volume) -> BoxFuture<'a, Result<(), SimulateError>> {
+    Box::pin(async move {
+        volume.close().await?;
+        below.close().await
+    })
 }

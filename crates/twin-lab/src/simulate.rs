@@ -46,14 +46,7 @@ pub fn simulate(
     workload: &Workload,
     pace: Pace,
 ) -> Result<Figures, SimulateError> {
-    let (run, front) = &behind_front_end(run.into(), workload, pace)?;
-    let _ = outside::take_fault_of_run();
-    let rt = Rt::with_order(ClockOnly::default(), run.clock_seed(), run.config.order.maker);
-    let replay = Replay { given: run, workload, pace, watched_run: None, front: *front };
-    let result = rt.block_on(on_volume(&rt, run, replay));
-    rt.crash();
-    check_policies()?;
-    result.map_err(SimulateError::Stalled)?
+    ended(play(run.into(), workload, pace, None)?)
 }
 
 /// As [`simulate`], with a watcher from the first operation to the last byte written. Returns
@@ -67,20 +60,7 @@ pub fn simulate_watched(
     pace: Pace,
     watcher: Rc<RefCell<dyn Watcher>>,
 ) -> Result<Option<Figures>, SimulateError> {
-    let (run, front) = &behind_front_end(run.into(), workload, pace)?;
-    let _ = outside::take_fault_of_run();
-    let watched_run = WatchedRun::new(watcher);
-    let rt = watched_run.runtime(run.clock_seed(), run.config.order.maker);
-    let replay =
-        Replay { given: run, workload, pace, watched_run: Some(&watched_run), front: *front };
-    let result = rt.block_on(on_volume(&rt, run, replay));
-    let _ = watched_run.leave();
-    rt.crash();
-    check_policies()?;
-    match result {
-        Err(_) if watched_run.is_stopped() => Ok(None),
-        result => result.map_err(SimulateError::Stalled)?.map(Some),
-    }
+    play(run.into(), workload, pace, Some(watcher))
 }
 
 /// As [`simulate`], and returns the history of the run; the figures have what the run's
@@ -95,12 +75,47 @@ pub fn simulate_with_history(
 ) -> Result<(Figures, History), SimulateError> {
     let run = run.into();
     let watching = Rc::new(RefCell::new(Watching::of(run.observe.as_ref())));
-    let watcher: Rc<RefCell<dyn Watcher>> = watching.clone();
-    let figures = simulate_watched(run, workload, pace, watcher)?;
-    let figures = figures.ok_or_else(|| model_error("the run was ended"))?;
+    let figures = ended(play(run, workload, pace, Some(watching.clone()))?)?;
     let mut watching = watching.borrow_mut();
     let history = watching.sampler.history();
     Ok((Figures { observed: std::mem::take(&mut watching.observed), ..figures }, history))
+}
+
+/// The figures of a run that nobody ends.
+fn ended(figures: Option<Figures>) -> Result<Figures, SimulateError> {
+    figures.ok_or_else(|| model_error("the run was ended"))
+}
+
+/// Simulates a run, all of which is behind this function: the compiler makes code that is generic, or awaits
+/// the futures of others, anew in every crate that has it, and this is the whole of the file system. Three
+/// functions of two lines are generic instead.
+fn play(
+    run: Run,
+    workload: &Workload,
+    pace: Pace,
+    watcher: Option<Rc<RefCell<dyn Watcher>>>,
+) -> Result<Option<Figures>, SimulateError> {
+    let (run, front) = &behind_front_end(run, workload, pace)?;
+    let _ = outside::take_fault_of_run();
+    let watched_run = watcher.map(WatchedRun::new);
+    let (seed, order) = (run.clock_seed(), run.config.order.maker);
+    let rt = match &watched_run {
+        None => Rt::with_order(ClockOnly::default(), seed, order),
+        Some(watched_run) => watched_run.runtime(seed, order),
+    };
+    let replay =
+        Replay { given: run, workload, pace, watched_run: watched_run.as_ref(), front: *front };
+    let result = rt.block_on(on_volume(&rt, run, replay));
+    let is_stopped = watched_run.as_ref().is_some_and(WatchedRun::is_stopped);
+    if let Some(watched_run) = watched_run {
+        let _ = watched_run.leave();
+    }
+    rt.crash();
+    check_policies()?;
+    match result {
+        Err(_) if is_stopped => Ok(None),
+        result => result.map_err(SimulateError::Stalled)?.map(Some),
+    }
 }
 
 /// The watchers of a run: one for its history, and the observers that were asked for.

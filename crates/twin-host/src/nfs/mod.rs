@@ -17,7 +17,6 @@ use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::rc::Rc;
 
-use twin_fs::FileSystem;
 use twin_nfs::{Server, front};
 use twin_rt::Time;
 
@@ -25,29 +24,23 @@ use crate::host::Host;
 use sockets::TcpSockets;
 
 /// Serves the clients of a [`Server`]. Cheap to clone.
-pub struct Front<F> {
+#[derive(Clone)]
+pub struct Front {
     host: Host,
-    front: front::Front<F>,
+    front: front::Front,
     bounds: Bounds,
     /// Taken by the run.
     listeners: Rc<Cell<Vec<TcpListener>>>,
 }
 
-impl<F> Clone for Front<F> {
-    fn clone(&self) -> Self {
-        let (host, front) = (self.host.clone(), self.front.clone());
-        Front { host, front, bounds: self.bounds, listeners: Rc::clone(&self.listeners) }
-    }
-}
-
-impl<F: FileSystem> Front<F> {
+impl Front {
     /// A front end over listening sockets.
     pub fn new(
         host: &Host,
-        server: Rc<Server<F>>,
+        server: Rc<Server>,
         listeners: Vec<TcpListener>,
         bounds: Bounds,
-    ) -> Front<F> {
+    ) -> Front {
         let front = front::Front::new(host.rt(), server);
         Front { host: host.clone(), front, bounds, listeners: Rc::new(Cell::new(listeners)) }
     }

@@ -12,7 +12,7 @@ use std::rc::Rc;
 use std::task::{Poll, Waker};
 
 use twin_disk::Bytes;
-use twin_fs::{Cpu, FileSystem};
+use twin_fs::Cpu;
 use twin_nfs::client::{Carrier, Deliver};
 use twin_nfs::{Peer, Server};
 use twin_rt::{BoxFuture, Event, Nanos, Rt, Time};
@@ -27,7 +27,7 @@ const MARK: u64 = 4;
 pub type Answer = Rc<dyn Fn(Peer, Bytes) -> BoxFuture<'static, Option<Vec<u8>>>>;
 
 /// The answers of a server.
-pub fn answers<F: FileSystem>(server: Rc<Server<F>>) -> Answer {
+pub fn answers(server: Rc<Server>) -> Answer {
     Rc::new(move |peer, record| {
         let server = Rc::clone(&server);
         Box::pin(async move { server.answer(peer, record).await })

@@ -5,8 +5,7 @@ use std::rc::Rc;
 
 use serde_json::json;
 use twin_fs::{
-    Cred, Data, FileSystem, Ino, Name, Op, ROOT_INO, RenameMode, Reply, Request, SetAttr, Volume,
-    mode,
+    Cred, Data, FileSystem, Ino, Name, Op, ROOT_INO, RenameMode, Reply, Request, SetAttr, mode,
 };
 use twin_nfs::client::{Client, ClientSettings, Direct, Handles};
 use twin_nfs::{Export, Handle, Keys, Rules, Served, Server, proc};
@@ -31,7 +30,7 @@ const VOLUME: &str = "ffs:size=8M,group=1M";
 const KEY: [u8; 16] = *b"lessons: the key";
 
 /// A server of a bench's volume and a client of it.
-fn served(bench: &Bench, settings: ClientSettings) -> Result<(Rc<Server<Volume>>, Client), String> {
+fn served(bench: &Bench, settings: ClientSettings) -> Result<(Rc<Server>, Client), String> {
     let keys = Keys::of(KEY);
     let rules = Rules::default();
     let export = Export { path: "/".into(), volume: 0, below: Vec::new(), rules };

@@ -35,7 +35,7 @@ pub struct Beside {
 
 /// A server that runs.
 pub struct Running {
-    front: Front<Volume>,
+    front: Front,
     task: JoinHandle<std::io::Result<()>>,
 }
 

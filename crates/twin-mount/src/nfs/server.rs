@@ -49,7 +49,7 @@ struct Prepared {
     host: Host,
     signals: Signals,
     volumes: Vec<Volume>,
-    front: Front<Volume>,
+    front: Front,
     address: SocketAddr,
 }
 
@@ -121,7 +121,7 @@ pub fn serve_volumes(
 }
 
 /// Serves until a signal comes.
-async fn until_told(front: &Front<Volume>, signals: &Signals) -> Result<(), String> {
+async fn until_told(front: &Front, signals: &Signals) -> Result<(), String> {
     let mut run = pin!(front.run());
     poll_fn(|cx| {
         if signals.poll_next(cx).is_ready() {
@@ -146,7 +146,7 @@ fn prepare(request: &ServeRequest, words: &Rc<Words>) -> Result<Prepared, String
     let host = Host::start(options).map_err(|e| e.to_string())?;
     let signals = Signals::listen_for_stop(&host).map_err(|e| e.to_string())?;
     let mut volumes: Vec<Volume> = Vec::new();
-    let mut served: Vec<Served<Volume>> = Vec::new();
+    let mut served: Vec<Served> = Vec::new();
     for share in &request.shares {
         let opened = open(request, share, &host, words).and_then(|(volume, uuid)| {
             let keys = Keys::of(uuid);
@@ -176,11 +176,11 @@ fn prepare(request: &ServeRequest, words: &Rc<Words>) -> Result<Prepared, String
 /// The front end of a new server of volumes.
 pub(super) fn front_of(
     host: &Host,
-    served: Vec<Served<Volume>>,
+    served: Vec<Served>,
     exports: Vec<Export>,
     listeners: Vec<TcpListener>,
     port: u16,
-) -> Result<Front<Volume>, String> {
+) -> Result<Front, String> {
     let server = Rc::new(Server::new(random_bytes()?, served, exports));
     server.set_port(port);
     let bounds = Bounds::default();

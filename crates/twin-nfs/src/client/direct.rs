@@ -3,7 +3,6 @@
 use std::rc::Rc;
 
 use twin_disk::Bytes;
-use twin_fs::FileSystem;
 use twin_rt::Rt;
 
 use super::rpc::{Carrier, Deliver};
@@ -14,19 +13,19 @@ use crate::server::Server;
 const MARK: usize = 4;
 
 /// A client whose calls reach the server at once, as those of this machine's root.
-pub struct Direct<F: FileSystem> {
+pub struct Direct {
     rt: Rt,
-    server: Rc<Server<F>>,
+    server: Rc<Server>,
 }
 
-impl<F: FileSystem> Direct<F> {
+impl Direct {
     /// Leads to `server`, which answers in tasks of `rt`.
-    pub fn to(rt: &Rt, server: &Rc<Server<F>>) -> Direct<F> {
+    pub fn to(rt: &Rt, server: &Rc<Server>) -> Direct {
         Direct { rt: rt.clone(), server: Rc::clone(server) }
     }
 }
 
-impl<F: FileSystem> Carrier for Direct<F> {
+impl Carrier for Direct {
     fn carry(&self, record: Bytes, deliver: Deliver) {
         let server = Rc::clone(&self.server);
         self.rt.spawn("call", async move {

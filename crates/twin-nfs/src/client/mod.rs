@@ -35,7 +35,7 @@ use twin_fs::{
     Attr, Cred, Data, FileSystem, FsError, Ino, LookupEntry, Op, Reply, Request, Result, SetAttr,
     VolumeStat,
 };
-use twin_rt::{Budget, Event, FixedMap, Rt};
+use twin_rt::{BoxFuture, Budget, Event, FixedMap, Rt};
 
 use crate::attrs;
 use crate::lease::{self, Kind};
@@ -155,10 +155,17 @@ impl Client {
 
 impl FileSystem for Client {
     async fn execute(&self, request: Request) -> Result<Reply> {
+        self.begin(request).await
+    }
+}
+
+impl Client {
+    /// Boxed, because whoever awaits a future has its code made anew, and this is all of the client's.
+    fn begin(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
         let Request { cred, op, .. } = request;
         // A server judges permissions itself. What a front end has judged already must not fail there.
         let cred = if cred.checked { Cred::root() } else { cred };
-        self.0.execute(&cred, op).await
+        Box::pin(async move { self.0.execute(&cred, op).await })
     }
 }
 

@@ -7,7 +7,6 @@ use std::pin::Pin;
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker};
 
-use twin_fs::FileSystem;
 use twin_rt::{Rt, Time};
 
 use super::{Accepted, Action, Came, Figures, FrontStats, Input, Machine, Socket, Sockets};
@@ -51,24 +50,24 @@ impl Inbox {
 
 /// Serves the clients of a [`Server`]. Cheap to clone. The machine belongs to the future of
 /// [`run`](Self::run) alone; everybody else leaves word.
-pub struct Front<F>(Rc<Shared<F>>);
+pub struct Front(Rc<Shared>);
 
-impl<F> Clone for Front<F> {
+impl Clone for Front {
     fn clone(&self) -> Self {
         Front(Rc::clone(&self.0))
     }
 }
 
-struct Shared<F> {
+struct Shared {
     rt: Rt,
-    server: Rc<Server<F>>,
+    server: Rc<Server>,
     inbox: Inbox,
     figures: Cell<Figures>,
 }
 
-impl<F: FileSystem> Front<F> {
+impl Front {
     /// A front of a server.
-    pub fn new(rt: &Rt, server: Rc<Server<F>>) -> Front<F> {
+    pub fn new(rt: &Rt, server: Rc<Server>) -> Front {
         let (inbox, figures) = Default::default();
         Front(Rc::new(Shared { rt: rt.clone(), server, inbox, figures }))
     }
@@ -116,8 +115,8 @@ impl<F: FileSystem> Front<F> {
 type Sleep = Pin<Box<dyn Future<Output = ()>>>;
 
 /// The state of one run of [`Front`], between its sockets and its machine.
-struct Run<'a, F, S, M> {
-    shared: &'a Rc<Shared<F>>,
+struct Run<'a, S, M> {
+    shared: &'a Rc<Shared>,
     sockets: S,
     steps: M,
     timer: Option<(Time, Sleep)>,
@@ -129,7 +128,7 @@ struct Run<'a, F, S, M> {
     eventful: bool,
 }
 
-impl<F: FileSystem, S: Sockets, M: Steps> Run<'_, F, S, M> {
+impl<S: Sockets, M: Steps> Run<'_, S, M> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         // Messages that arrive while the run works are taken before it rests.
         self.shared.inbox.waker.take();

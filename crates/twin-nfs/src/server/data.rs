@@ -5,7 +5,7 @@
 //! a COMMIT after the data is durable, so a loss between the two always shows.
 
 use twin_disk::{Block, Bytes};
-use twin_fs::{Data, FileSystem, FsError, Op, Reply, perm};
+use twin_fs::{Data, FsError, Op, Reply, perm};
 
 use super::files::check_regular;
 use super::held_inode::HeldInode;
@@ -21,7 +21,7 @@ use crate::xdr::{Garbage, Reader, Writer};
 const UNSTABLE: u32 = 0;
 const FILE_SYNC: u32 = 2;
 
-impl<F: FileSystem> Server<F> {
+impl Server {
     pub(super) async fn read(
         &self,
         c: Context<'_>,
@@ -117,11 +117,7 @@ impl<F: FileSystem> Server<F> {
     }
 }
 
-async fn read<F: FileSystem>(
-    held: &HeldInode<'_, F>,
-    off: u64,
-    len: u32,
-) -> Result<Vec<Block>, FsError> {
+async fn read(held: &HeldInode<'_>, off: u64, len: u32) -> Result<Vec<Block>, FsError> {
     check_regular(held.attr().kind())?;
     // A program is read to be executed.
     if held.may(perm::READ).await.is_err() {
@@ -136,12 +132,7 @@ async fn read<F: FileSystem>(
     }
 }
 
-async fn write<F: FileSystem>(
-    held: &HeldInode<'_, F>,
-    off: u64,
-    data: &[u8],
-    stable: u32,
-) -> Result<u32, FsError> {
+async fn write(held: &HeldInode<'_>, off: u64, data: &[u8], stable: u32) -> Result<u32, FsError> {
     check_regular(held.attr().kind())?;
     held.may(perm::WRITE).await?;
     let end = off.checked_add(data.len() as u64).ok_or(FsError::FileTooBig)?;

@@ -5,7 +5,7 @@
 //! is always zero. A listing ends with what fits the size that the client asks for, however much
 //! that is.
 
-use twin_fs::{DirEntry, FileSystem, FsError, LookupEntry, Op, Reply, perm};
+use twin_fs::{DirEntry, FsError, LookupEntry, Op, Reply, perm};
 
 use super::held_inode::HeldInode;
 use super::mount::unexpected;
@@ -23,7 +23,7 @@ pub(crate) const LISTING_MAX: u32 = 128 << 10;
 /// Room in which any entry fits.
 const ONE_ENTRY: u32 = 512;
 
-impl<F: FileSystem> Server<F> {
+impl Server {
     pub(super) async fn readdir(
         &self,
         c: Context<'_>,
@@ -62,7 +62,7 @@ impl<F: FileSystem> Server<F> {
         Ok(())
     }
 
-    fn entry(&self, held: &HeldInode<'_, F>, entry: &DirEntry, plus: bool, out: &mut Writer) {
+    fn entry(&self, held: &HeldInode<'_>, entry: &DirEntry, plus: bool, out: &mut Writer) {
         out.flag(true);
         out.u64(entry.ino);
         out.opaque(&entry.name);
@@ -85,8 +85,8 @@ impl<F: FileSystem> Server<F> {
 
 /// Entries from a cookie on that fit the room, and whether the directory ends after them. An entry
 /// of [`Op::ReadDir`] costs no less there than in the reply.
-async fn list<F: FileSystem>(
-    held: &HeldInode<'_, F>,
+async fn list(
+    held: &HeldInode<'_>,
     cookie: u64,
     room: u32,
     plus: bool,
@@ -102,8 +102,8 @@ async fn list<F: FileSystem>(
     Ok((entries, more.is_empty()))
 }
 
-async fn read<F: FileSystem>(
-    held: &HeldInode<'_, F>,
+async fn read(
+    held: &HeldInode<'_>,
     cookie: u64,
     max_bytes: u32,
     plus: bool,

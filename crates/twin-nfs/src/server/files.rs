@@ -1,6 +1,6 @@
 //! Procedures on one inode: GETATTR, SETATTR, ACCESS, READLINK, and what describes the volume.
 
-use twin_fs::{FileSystem, FsError, Op, Reply, SetAttr, mode, perm};
+use twin_fs::{FsError, Op, Reply, SetAttr, mode, perm};
 
 use super::mount::unexpected;
 use super::{Context, Server};
@@ -25,7 +25,7 @@ const PROPERTIES: u32 = 1 | 2 | 8 | 16;
 /// The preferred size of directory replies.
 const DIRECTORY_BYTES: u32 = 64 << 10;
 
-impl<F: FileSystem> Server<F> {
+impl Server {
     pub(super) async fn getattr(
         &self,
         c: Context<'_>,

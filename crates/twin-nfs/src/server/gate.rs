@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::pin::pin;
 use std::task::Poll;
 
-use twin_fs::{Cred, FileSystem, Op};
+use twin_fs::{Cred, Op};
 use twin_rt::{Event, Rt, Time};
 
 use super::Served;
@@ -67,7 +67,7 @@ impl Leases {
 
     /// Makes durable what the holder of a lease wrote that ended by itself. If that fails, the volume has
     /// stopped, or the file is gone: nobody reads it then.
-    async fn drain<F: FileSystem>(&self, volumes: &[Served<F>], id: FileId) {
+    async fn drain(&self, volumes: &[Served], id: FileId) {
         if let Some(volume) = volumes.iter().find(|volume| volume.keys.volume == id.0) {
             let _ = volume.run(Cred::root(), Op::Fsync { ino: id.1, data_only: false }).await;
         }
@@ -76,9 +76,9 @@ impl Leases {
     }
 
     /// Lets a call in.
-    pub(super) async fn enter<F: FileSystem>(
+    pub(super) async fn enter(
         &self,
-        volumes: &[Served<F>],
+        volumes: &[Served],
         id: FileId,
         kind: Kind,
         under: Option<Under>,
@@ -111,9 +111,9 @@ impl Leases {
         self.changed.notify();
     }
 
-    pub(super) async fn ask<F: FileSystem>(
+    pub(super) async fn ask(
         &self,
-        volumes: &[Served<F>],
+        volumes: &[Served],
         id: FileId,
         who: (ClientId, Kind),
         reclaim: Option<u64>,

@@ -4,7 +4,7 @@
 //! takes a reference, so that the inode stays what it is; [`HeldInode::release`] gives it back and must
 //! be called on every way out, since operations cannot be started from a destructor.
 
-use twin_fs::{Attr, Cred, FileSystem, FsError, Ino, LookupEntry, Op, perm};
+use twin_fs::{Attr, Cred, FsError, Ino, LookupEntry, Op, perm};
 
 use super::gate::{Leases, Pass};
 use super::{Context, Served, Server};
@@ -16,8 +16,8 @@ use crate::status::Status;
 use crate::xdr::Writer;
 
 /// An inode that a call works on.
-pub(super) struct HeldInode<'a, F> {
-    pub(super) volume: &'a Served<F>,
+pub(super) struct HeldInode<'a> {
+    pub(super) volume: &'a Served,
     pub(super) export: &'a Export,
     /// The inode, with its attributes when it was taken.
     pub(super) entry: LookupEntry,
@@ -29,13 +29,13 @@ pub(super) struct HeldInode<'a, F> {
     gate: Option<(&'a Leases, Pass)>,
 }
 
-impl<F: FileSystem> Server<F> {
+impl Server {
     /// Takes the inode of a handle, to look at it.
     pub(super) async fn hold(
         &self,
         c: Context<'_>,
         handle: &[u8],
-    ) -> Result<HeldInode<'_, F>, Status> {
+    ) -> Result<HeldInode<'_>, Status> {
         self.take(c, handle, false).await
     }
 
@@ -44,7 +44,7 @@ impl<F: FileSystem> Server<F> {
         &self,
         c: Context<'_>,
         handle: &[u8],
-    ) -> Result<HeldInode<'_, F>, Status> {
+    ) -> Result<HeldInode<'_>, Status> {
         let held = self.take(c, handle, true).await?;
         if held.export.rules.read_only {
             held.release().await;
@@ -59,7 +59,7 @@ impl<F: FileSystem> Server<F> {
         c: Context<'_>,
         handle: &[u8],
         out: &mut Writer,
-    ) -> Option<HeldInode<'_, F>> {
+    ) -> Option<HeldInode<'_>> {
         let held = self.hold(c, handle).await;
         held.inspect_err(|&status| {
             out.u32(status as u32);
@@ -74,7 +74,7 @@ impl<F: FileSystem> Server<F> {
         c: Context<'_>,
         handle: &[u8],
         out: &mut Writer,
-    ) -> Option<HeldInode<'_, F>> {
+    ) -> Option<HeldInode<'_>> {
         let held = self.hold_to_change(c, handle).await;
         held.inspect_err(|&status| {
             out.u32(status as u32);
@@ -88,7 +88,7 @@ impl<F: FileSystem> Server<F> {
         &self,
         c: Context<'_>,
         bytes: &[u8; HANDLE_LEN],
-    ) -> Result<(&Served<F>, &Export, Handle), Status> {
+    ) -> Result<(&Served, &Export, Handle), Status> {
         let fields = parse(bytes);
         let volume = self.volumes.iter().find(|volume| volume.keys.volume == fields.volume);
         // A volume that is not served any more.
@@ -122,7 +122,7 @@ impl<F: FileSystem> Server<F> {
         c: Context<'_>,
         handle: &[u8],
         changes: bool,
-    ) -> Result<HeldInode<'_, F>, Status> {
+    ) -> Result<HeldInode<'_>, Status> {
         let bytes: &[u8; HANDLE_LEN] = handle.try_into().map_err(|_| Status::BadHandle)?;
         let (volume, export, fields) = self.judge(c, bytes)?;
         let gate = match &self.leases {
@@ -160,7 +160,7 @@ impl<F: FileSystem> Server<F> {
     }
 }
 
-impl<F: FileSystem> HeldInode<'_, F> {
+impl HeldInode<'_> {
     pub(super) fn ino(&self) -> Ino {
         self.entry.attr.ino
     }

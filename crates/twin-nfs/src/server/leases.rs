@@ -4,7 +4,6 @@
 //! such program.
 
 use twin_disk::Bytes;
-use twin_fs::FileSystem;
 use twin_rt::{Nanos, Rt, SECS};
 
 use super::gate::{Leases, Under};
@@ -19,13 +18,13 @@ use crate::xdr::{Garbage, Reader, Writer};
 /// The longest time for which a LISTEN is held.
 const HOLD_MAX_NS: Nanos = 60 * SECS;
 
-impl<F: FileSystem> Server<F> {
+impl Server {
     /// The same server with leases. `grace`: an earlier start of it may have granted some.
     ///
     /// Leases are for clients that ask for them with the program [`lease::proc::LEASE`]; the calls of others wait for
     /// leases that they conflict with.
     #[must_use]
-    pub fn with_leases(self, rt: &Rt, terms: lease::Terms, grace: bool) -> Server<F> {
+    pub fn with_leases(self, rt: &Rt, terms: lease::Terms, grace: bool) -> Server {
         let boot = (self.boot >> 33).max(1);
         let table = Table::new(terms, boot, rt.now(), grace);
         Server { leases: Some(Leases::new(rt, table)), ..self }

@@ -21,7 +21,9 @@ use std::cell::{Cell, RefCell};
 use std::rc::Rc;
 
 use twin_disk::Bytes;
-use twin_fs::{FileSystem, Op, Reply, Request, Volume};
+use twin_fs::quota::Quota;
+use twin_fs::{FileSystem, Ino, Op, Reply, Request, Volume};
+use twin_rt::BoxFuture;
 
 use crate::changing::Changing;
 use crate::export::{Export, Peer};
@@ -52,9 +54,26 @@ impl Default for Limits {
     }
 }
 
+/// What a server needs of a file system. Behind it a server is one type and its code is made once, not by every
+/// crate that awaits an answer of another file system.
+trait Beneath {
+    fn execute(&self, request: Request) -> BoxFuture<'_, twin_fs::Result<Reply>>;
+    fn quota_of(&self, ino: Ino) -> Option<Quota>;
+}
+
+impl<F: FileSystem> Beneath for Rc<F> {
+    fn execute(&self, request: Request) -> BoxFuture<'_, twin_fs::Result<Reply>> {
+        Box::pin(F::execute(self, request))
+    }
+
+    fn quota_of(&self, ino: Ino) -> Option<Quota> {
+        F::quota_of(self, ino)
+    }
+}
+
 /// A volume that a server serves.
-pub struct Served<F> {
-    fs: Rc<F>,
+pub struct Served {
+    fs: Box<dyn Beneath>,
     keys: Keys,
     limits: Limits,
     /// The number of times that data was lost which clients had written.
@@ -65,22 +84,22 @@ pub struct Served<F> {
     changing: Changing,
 }
 
-impl<F: FileSystem> Served<F> {
+impl Served {
     /// A volume. `losses` returns a number that rises whenever written data is lost.
     pub fn new(
-        fs: Rc<F>,
+        fs: Rc<impl FileSystem>,
         keys: Keys,
         limits: Limits,
         losses: impl Fn() -> u64 + 'static,
-    ) -> Served<F> {
+    ) -> Served {
         let (next_id, changing) = (Cell::new(1), Changing::default());
         let (losses, stopped) = (Box::new(losses), Box::new(|| false));
-        Served { fs, keys, limits, losses, stopped, next_id, changing }
+        Served { fs: Box::new(fs), keys, limits, losses, stopped, next_id, changing }
     }
 
     /// The same, of a volume that takes no more changes after a failure, as `stopped` tells.
     #[must_use]
-    pub fn stopping(self, stopped: impl Fn() -> bool + 'static) -> Served<F> {
+    pub fn stopping(self, stopped: impl Fn() -> bool + 'static) -> Served {
         Served { stopped: Box::new(stopped), ..self }
     }
 
@@ -95,11 +114,9 @@ impl<F: FileSystem> Served<F> {
         self.next_id.set(id + 1);
         self.fs.execute(Request { id, client: 0, cred, op }).await
     }
-}
 
-impl Served<Volume> {
     /// An open volume, with the limits of its layout. It loses data when it stops: once.
-    pub fn of(volume: &Volume, keys: Keys) -> Served<Volume> {
+    pub fn of(volume: &Volume, keys: Keys) -> Served {
         let features = &volume.core().features;
         let limits = Limits {
             file_bytes_max: features.file_bytes_max.min(i64::MAX as u64),
@@ -136,8 +153,8 @@ pub struct Counters {
 }
 
 /// Answers the calls of clients. See the module.
-pub struct Server<F> {
-    volumes: Vec<Served<F>>,
+pub struct Server {
+    volumes: Vec<Served>,
     exports: Vec<Export>,
     /// Differs from start to start.
     boot: u64,
@@ -157,13 +174,13 @@ struct Context<'a> {
     under: Option<gate::Under>,
 }
 
-impl<F: FileSystem> Server<F> {
+impl Server {
     /// A server of volumes, through exports. `boot` is random: it differs from start to start, and
     /// clients cannot guess it.
     ///
     /// # Panics
     /// If an export names a volume that is not there.
-    pub fn new(boot: [u8; 16], volumes: Vec<Served<F>>, exports: Vec<Export>) -> Server<F> {
+    pub fn new(boot: [u8; 16], volumes: Vec<Served>, exports: Vec<Export>) -> Server {
         assert!(exports.iter().all(|export| export.volume < volumes.len()));
         Server {
             volumes,
@@ -205,7 +222,11 @@ impl<F: FileSystem> Server<F> {
 
     /// Executes the call in a record and returns the reply, with its record mark. `None` if the
     /// bytes are no call, so that there is nothing to answer.
-    pub async fn answer(&self, peer: Peer, record: Bytes) -> Option<Vec<u8>> {
+    pub fn answer(&self, peer: Peer, record: Bytes) -> BoxFuture<'_, Option<Vec<u8>>> {
+        Box::pin(self.answered(peer, record))
+    }
+
+    async fn answered(&self, peer: Peer, record: Bytes) -> Option<Vec<u8>> {
         let refuse = |xid: Option<u32>, refusal| {
             self.count(|counters| match refusal {
                 Refusal::Silent => counters.nonsense += 1,
@@ -346,7 +367,7 @@ impl<F: FileSystem> Server<F> {
 
     /// The write verifier of a volume now: it differs from start to start, and after each loss of
     /// written data.
-    fn verifier(&self, volume: &Served<F>) -> u64 {
+    fn verifier(&self, volume: &Served) -> u64 {
         let losses = (volume.losses)();
         let mut bytes = [0; 16];
         bytes[..8].copy_from_slice(&self.boot.to_le_bytes());

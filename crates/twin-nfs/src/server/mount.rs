@@ -3,7 +3,7 @@
 //! Contract: nothing is remembered of who has mounted what; DUMP is empty. The handles that a
 //! client has are judged at each use, so there is nothing for UMNT to take back.
 
-use twin_fs::{Attr, Cred, FileSystem, FsError, LookupEntry, Op, ROOT_INO, Reply};
+use twin_fs::{Attr, Cred, FsError, LookupEntry, Op, ROOT_INO, Reply};
 
 use super::{Context, Served, Server, proc};
 use crate::export::Export;
@@ -15,7 +15,7 @@ use crate::xdr::{Garbage, Reader, Writer};
 /// The longest path that a client may mount (MNTPATHLEN).
 const PATH_MAX: usize = 1024;
 
-impl<F: FileSystem> Server<F> {
+impl Server {
     pub(super) async fn mount(
         &self,
         c: Context<'_>,
@@ -79,7 +79,7 @@ impl<F: FileSystem> Server<F> {
     /// The root of an export, with a reference.
     pub(super) async fn export_root(
         &self,
-        volume: &Served<F>,
+        volume: &Served,
         export: &Export,
     ) -> Result<LookupEntry, Status> {
         let names: Vec<&[u8]> = export.below.iter().map(|name| &**name).collect();
@@ -90,7 +90,7 @@ impl<F: FileSystem> Server<F> {
     /// The bytes of the handle of an inode, for clients of an export.
     pub(super) fn handle(
         &self,
-        volume: &Served<F>,
+        volume: &Served,
         export: &Export,
         entry: &LookupEntry,
     ) -> [u8; crate::HANDLE_LEN] {
@@ -128,7 +128,7 @@ fn path(mut args: Reader<'_>) -> Result<&[u8], Garbage> {
     Ok(path)
 }
 
-impl<F: FileSystem> Served<F> {
+impl Served {
     /// An inode with a name, with a reference.
     pub(super) async fn itself(&self, ino: u64) -> twin_fs::Result<LookupEntry> {
         let name = (*b".").into();
@@ -173,8 +173,8 @@ pub(super) fn unexpected(_reply: &Reply) -> FsError {
 
 /// Follows names from a referenced directory. The reference moves to what is found; on an error it
 /// is given back.
-async fn walk<F: FileSystem>(
-    volume: &Served<F>,
+async fn walk(
+    volume: &Served,
     from: LookupEntry,
     names: &[&[u8]],
     cred: &Cred,

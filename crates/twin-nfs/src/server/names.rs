@@ -4,8 +4,8 @@
 //! export: `..` of its root is the root itself.
 
 use twin_fs::{
-    Cred, FileSystem, FsError, Ino, LookupEntry, Op, ROOT_INO, RenameMode, Reply, SetAttr, SetTime,
-    Timestamp, mode, perm,
+    Cred, FsError, Ino, LookupEntry, Op, ROOT_INO, RenameMode, Reply, SetAttr, SetTime, Timestamp,
+    mode, perm,
 };
 
 use super::held_inode::HeldInode;
@@ -43,7 +43,7 @@ enum New {
     Special(SetAttr, u32, u64),
 }
 
-impl<F: FileSystem> Server<F> {
+impl Server {
     pub(super) async fn lookup(
         &self,
         c: Context<'_>,
@@ -69,11 +69,7 @@ impl<F: FileSystem> Server<F> {
     }
 
     /// Finds a name without leaving the export. The entry comes with a reference.
-    async fn find_within(
-        &self,
-        held: &HeldInode<'_, F>,
-        name: &[u8],
-    ) -> twin_fs::Result<LookupEntry> {
+    async fn find_within(&self, held: &HeldInode<'_>, name: &[u8]) -> twin_fs::Result<LookupEntry> {
         let volume = held.volume;
         if name != b".." || held.ino() == ROOT_INO || held.export.below.is_empty() {
             return volume.find(held.ino(), name, &held.cred).await;
@@ -315,14 +311,14 @@ impl<F: FileSystem> Server<F> {
 }
 
 /// True if names can be moved between the two: they came through one export of one volume.
-fn check_same<F>(a: &HeldInode<'_, F>, b: &HeldInode<'_, F>) -> twin_fs::Result<()> {
+fn check_same(a: &HeldInode<'_>, b: &HeldInode<'_>) -> twin_fs::Result<()> {
     if std::ptr::eq(a.export, b.export) { Ok(()) } else { Err(FsError::CrossDevice) }
 }
 
-async fn rename<F: FileSystem>(
-    source: &HeldInode<'_, F>,
+async fn rename(
+    source: &HeldInode<'_>,
     name: &[u8],
-    target: &HeldInode<'_, F>,
+    target: &HeldInode<'_>,
     to_name: &[u8],
 ) -> twin_fs::Result<()> {
     check_same(source, target)?;
@@ -334,11 +330,7 @@ async fn rename<F: FileSystem>(
     source.make_durable_unless_lazy(if dir == to_dir { &changed[..1] } else { &changed }).await
 }
 
-async fn link<F: FileSystem>(
-    file: &HeldInode<'_, F>,
-    dir: &HeldInode<'_, F>,
-    name: &[u8],
-) -> twin_fs::Result<()> {
+async fn link(file: &HeldInode<'_>, dir: &HeldInode<'_>, name: &[u8]) -> twin_fs::Result<()> {
     check_same(file, dir)?;
     let linked = dir.run(Op::Link { ino: file.ino(), dir: dir.ino(), name: name.into() }).await?;
     if let Reply::Entry(entry) = &linked {
@@ -348,11 +340,7 @@ async fn link<F: FileSystem>(
 }
 
 /// Makes an inode and its name. The entry comes with a reference.
-async fn make<F: FileSystem>(
-    held: &HeldInode<'_, F>,
-    name: &[u8],
-    new: New,
-) -> twin_fs::Result<LookupEntry> {
+async fn make(held: &HeldInode<'_>, name: &[u8], new: New) -> twin_fs::Result<LookupEntry> {
     let (dir, own) = (held.ino(), Box::<[u8]>::from(name));
     let (op, mut set) = match new {
         New::File(set) => return make_or_take(held, name, set).await,
@@ -383,11 +371,7 @@ async fn make<F: FileSystem>(
 }
 
 /// Executes an operation that makes an inode.
-async fn enter<F: FileSystem>(
-    held: &HeldInode<'_, F>,
-    op: Op,
-    opened: bool,
-) -> twin_fs::Result<LookupEntry> {
+async fn enter(held: &HeldInode<'_>, op: Op, opened: bool) -> twin_fs::Result<LookupEntry> {
     match held.run(op).await? {
         Reply::Entry(entry) => {
             if opened {
@@ -402,7 +386,7 @@ async fn enter<F: FileSystem>(
 
 /// Sets what the client wants of a new inode and the operation that made it could not. What is not
 /// allowed is left out: the inode exists, and the reply has its attributes.
-async fn finish<F: FileSystem>(held: &HeldInode<'_, F>, ino: Ino, set: SetAttr) {
+async fn finish(held: &HeldInode<'_>, ino: Ino, set: SetAttr) {
     let mut set = SetAttr { mode: None, size: set.size.filter(|&size| size > 0), ..set };
     if !perm::is_root(&held.cred) {
         // A server gives no files away; most clients send the numbers that the file has anyway.
@@ -414,8 +398,8 @@ async fn finish<F: FileSystem>(held: &HeldInode<'_, F>, ino: Ino, set: SetAttr) 
 }
 
 /// CREATE without a guard: an existing regular file is taken.
-async fn make_or_take<F: FileSystem>(
-    held: &HeldInode<'_, F>,
+async fn make_or_take(
+    held: &HeldInode<'_>,
     name: &[u8],
     set: SetAttr,
 ) -> twin_fs::Result<LookupEntry> {
@@ -456,8 +440,8 @@ async fn make_or_take<F: FileSystem>(
 /// CREATE with a verifier: a repeated call, even after a restart, finds the file that the first one
 /// made by the verifier, which is kept in the times of the file until the client sets them. The file
 /// gets its name when its verifier is durable, so that no failure leaves the name without it.
-async fn make_once<F: FileSystem>(
-    held: &HeldInode<'_, F>,
+async fn make_once(
+    held: &HeldInode<'_>,
     name: &[u8],
     verifier: [u8; 8],
 ) -> twin_fs::Result<LookupEntry> {
@@ -506,8 +490,8 @@ fn hidden_name(name: &[u8], verifier: [u8; 8]) -> Box<[u8]> {
 }
 
 /// Makes an inode durable and gives it its name, in place of a hidden one.
-async fn give_name<F: FileSystem>(
-    held: &HeldInode<'_, F>,
+async fn give_name(
+    held: &HeldInode<'_>,
     ino: Ino,
     hidden: Box<[u8]>,
     name: &[u8],

@@ -1,8 +1,6 @@
 //! The portmapper (RFC 1833, version 2), for clients that ask where NFS is. It has no memory: it
 //! knows the programs of this server and takes no registrations.
 
-use twin_fs::FileSystem;
-
 use super::{Context, Server, proc};
 use crate::rpc::Refusal;
 use crate::xdr::{Garbage, Reader, Writer};
@@ -10,7 +8,7 @@ use crate::xdr::{Garbage, Reader, Writer};
 /// The number of TCP in mappings.
 const TCP: u32 = 6;
 
-impl<F: FileSystem> Server<F> {
+impl Server {
     pub(super) fn portmap(
         &self,
         c: Context<'_>,

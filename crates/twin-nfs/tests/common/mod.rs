@@ -65,7 +65,7 @@ pub(crate) fn export(path: &str, rules: Rules) -> Export {
 
 #[derive(Clone)]
 pub(crate) struct Client {
-    pub(crate) server: Rc<Server<Mounted>>,
+    pub(crate) server: Rc<Server>,
     pub(crate) rt: Rt,
     pub(crate) peer: Peer,
     pub(crate) caller: Caller,

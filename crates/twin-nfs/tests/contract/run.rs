@@ -38,7 +38,7 @@ const CLIENTS: u64 = 3;
 pub(crate) struct Net {
     pub(crate) rt: Rt,
     rng: RefCell<Rng>,
-    server: Rc<Server<Volume>>,
+    server: Rc<Server>,
     bug: Option<Bug>,
     /// Calls under way, by their bytes; replies by number. For bugs.
     running: RefCell<BTreeSet<Vec<u8>>>,

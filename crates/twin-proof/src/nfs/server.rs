@@ -46,7 +46,7 @@ pub(super) struct Lived {
     pub(super) disk: SimDisk,
     pub(super) volume: twin_fs::Volume,
     pub(super) layer: Rc<Layer>,
-    pub(super) server: Rc<Server<Layer>>,
+    pub(super) server: Rc<Server>,
     on: Rc<Cell<bool>>,
 }
 

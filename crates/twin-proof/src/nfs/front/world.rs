@@ -72,7 +72,7 @@ fn disk(rt: &Rt, model: &str, platter: Option<Platter>, size: Option<u64>) -> Si
     disk.start()
 }
 
-fn server(volume: &Volume) -> Rc<Server<Volume>> {
+fn server(volume: &Volume) -> Rc<Server> {
     let served = Served::of(volume, Keys::of(remote::KEY));
     Rc::new(Server::new([1; 16], vec![served], vec![remote::export(false)]))
 }
