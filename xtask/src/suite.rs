@@ -266,7 +266,7 @@ mod tests {
     fn what_does_not_end_is_ended_and_fails() {
         let mut said = String::new();
         let mut sleeper = shell(&format!("{LINE}; sleep 100"));
-        let totals = counted(&mut sleeper, Duration::from_secs(10), |line| said = line.into());
+        let totals = counted(&mut sleeper, Duration::from_secs(4), |line| said = line.into());
         let totals = totals.unwrap();
         assert_eq!((totals.passed, totals.failed), (2, 1));
         assert!(said.contains("did not end"), "{said}");

@@ -22,5 +22,4 @@ mod scrub;
 mod send;
 mod snapshots;
 mod snapshots_served;
-mod traces;
 mod yields;

@@ -79,7 +79,7 @@ fn power_failures_while_a_volume_grows_lose_nothing_acknowledged_and_leave_a_siz
  {
     let depth = Depth { work_every: 8, most: 150, points: 40, ..Depth::default() };
     let crash = |scenario: &Scenario| twin_proof::crash(scenario, &depth);
-    let all = explore("growing", seeds(1..31, 4), Scenario::growing, "crash", crash);
+    let all = explore("growing", seeds(1..31, 8), Scenario::growing, "crash", crash);
     assert!(all.new_segments > 100, "{all:?}");
 }
 

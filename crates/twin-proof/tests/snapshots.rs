@@ -10,7 +10,7 @@ use twin_proof::{
 fn every_state_has_its_tree_as_long_as_it_is_kept_and_power_failures_leave_all_or_nothing() {
     let mut all = Snapshotted::default();
     let (rounds, points) = if at_night() { (12, 60) } else { (4, 8) };
-    for seed in seeds(1..41, 9) {
+    for seed in seeds(1..41, 14) {
         let scenario = Scenario::snapshots(seed);
         let depth = Depth { points, ..Depth::default() };
         all += passes("snapshots", &scenario, |scenario| snapshots(scenario, rounds, &depth));

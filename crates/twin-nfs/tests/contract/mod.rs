@@ -15,7 +15,9 @@ fn again(seed: u64) -> String {
 #[test]
 fn the_contract_holds_whatever_happens() {
     let mut sum = Ran::default();
-    for seed in 0..1000 {
+    // The variable with which the campaigns of the night run.
+    let runs = if std::env::var_os("TWINFS_NIGHT").is_some() { 1000 } else { 300 };
+    for seed in 0..runs {
         let ran = run(seed, None).unwrap_or_else(|what| panic!("{what}\nagain: {}", again(seed)));
         sum.calls += ran.calls;
         sum.sent_again += ran.sent_again;
@@ -25,7 +27,7 @@ fn the_contract_holds_whatever_happens() {
     }
     // Everything that may happen has happened, and often.
     let often = [sum.calls / 100, sum.sent_again, sum.losses, sum.restarts, sum.rewrites];
-    assert!(often.iter().all(|&count| count > 1000), "{sum:?}");
+    assert!(often.iter().all(|&count| count > runs), "{sum:?}");
 }
 
 #[test]
