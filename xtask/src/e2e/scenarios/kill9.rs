@@ -54,7 +54,7 @@ fn run(bench: &Bench) -> Outcome {
         let writer = Writer::new(dir, rng.next(), in_place);
         writers.push(writer.map_err(|error| format!("writer {n}: {error}"))?);
     }
-    let kills = bench.size(10, 50);
+    let kills = bench.size(6, 50);
     let mut slowest = Duration::ZERO;
     for kill in 1..=kills {
         let when_ms = 200 + rng.below(1800) as u64;
