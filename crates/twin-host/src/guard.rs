@@ -4,7 +4,8 @@
 //! [`BUSY`] without looking for events (a bug), or if [`CLOSING`] passes without an advance while a
 //! volume is closed (a device that does not answer, or a bug), the guard reports it and ends the
 //! process. The kernel then ends every call on the mount with an error. Data that was acknowledged by
-//! fsync is on the device, and the next mount recovers the volume.
+//! fsync is on the device, and the next mount recovers the volume. A request to a device that succeeds is
+//! an advance, so a closing that made requests without an end would not be ended.
 //!
 //! A supervisor that waits for signs of life gets them from here, and only while the core looks for events.
 

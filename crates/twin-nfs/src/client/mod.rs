@@ -151,21 +151,19 @@ impl Client {
     pub async fn sync(&self) -> Result<()> {
         self.0.sync_all().await
     }
-}
 
-impl FileSystem for Client {
-    async fn execute(&self, request: Request) -> Result<Reply> {
-        self.begin(request).await
-    }
-}
-
-impl Client {
     /// Boxed, because whoever awaits a future has its code made anew, and this is all of the client's.
     fn begin(&self, request: Request) -> BoxFuture<'_, Result<Reply>> {
         let Request { cred, op, .. } = request;
         // A server judges permissions itself. What a front end has judged already must not fail there.
         let cred = if cred.checked { Cred::root() } else { cred };
         Box::pin(async move { self.0.execute(&cred, op).await })
+    }
+}
+
+impl FileSystem for Client {
+    async fn execute(&self, request: Request) -> Result<Reply> {
+        self.begin(request).await
     }
 }
 

@@ -50,13 +50,8 @@ impl Inbox {
 
 /// Serves the clients of a [`Server`]. Cheap to clone. The machine belongs to the future of
 /// [`run`](Self::run) alone; everybody else leaves word.
+#[derive(Clone)]
 pub struct Front(Rc<Shared>);
-
-impl Clone for Front {
-    fn clone(&self) -> Self {
-        Front(Rc::clone(&self.0))
-    }
-}
 
 struct Shared {
     rt: Rt,
