@@ -23,6 +23,7 @@ use twin_settings::Choice;
 use crate::clock::{self, Clock};
 use crate::device::{Ending, Finished, Transfer, WaitingName};
 use crate::guard::{Guard, Pulse};
+use crate::idle_poll::{IdlePoll, IdlePolling, IdlePolls};
 use crate::modules;
 use crate::slab::Slab;
 use crate::wait::{Engine, Timeout, Wake};
@@ -60,6 +61,8 @@ pub struct HostOptions {
     /// How long to look for the next event before sleeping, in nanoseconds. It helps if clients run
     /// on other processors, and costs time if they share this one.
     pub spin_ns: Nanos,
+    /// Whether idle processors poll while many events come, so that clients wake quickly.
+    pub idle_poll: IdlePoll,
     /// Time moves in the steps of the kernel's coarse clock. Files changed by the core then get the
     /// same times as files changed by a kernel that collects writes, and all of these times have one
     /// order. Measurements in such time are accurate to some milliseconds.
@@ -78,6 +81,7 @@ impl Default for HostOptions {
             order: Choice::first(&order::REGISTRY),
             io_uring: true,
             spin_ns: 0,
+            idle_poll: IdlePoll::No,
             coarse_time: false,
             flight: None,
             buffer_bytes: BUFFER_BYTES,
@@ -109,6 +113,7 @@ pub(crate) struct Core {
     clock: Clock,
     flight: Option<Rc<dyn FlightLog>>,
     spin_ns: Nanos,
+    idle_polls: IdlePolls,
     coarse_time: bool,
     /// The time that was marked last.
     marked: Cell<Time>,
@@ -151,6 +156,7 @@ impl Host {
             clock: Clock::start(),
             flight: options.flight,
             spin_ns: options.spin_ns,
+            idle_polls: IdlePolls::open(options.idle_poll),
             coarse_time: options.coarse_time,
             marked: Cell::new(Time::default()),
             of_files: Cell::default(),
@@ -184,6 +190,11 @@ impl Host {
     /// The way in which device requests reach the kernel: `io_uring` or `threads`.
     pub fn engine(&self) -> &'static str {
         self.core.engine.borrow().name()
+    }
+
+    /// How long idle processors polled for this host; `None` if they never do.
+    pub fn idle_polling(&self) -> Option<IdlePolling> {
+        self.core.idle_polls.until(self.now())
     }
 
     /// The recorder of everything that enters the core. Front ends report arrivals to it.
@@ -429,8 +440,9 @@ impl Core {
         loop {
             let now = self.clock.now();
             let spinning = now < *spin_until.get_or_insert(now + self.spin_ns);
-            if let Some(now) = self.deliver(!spinning) {
-                return Some(now);
+            if let Some(entered) = self.deliver(!spinning) {
+                self.idle_polls.event(now);
+                return Some(entered);
             }
             if let Some(due) = deadline.filter(|&deadline| deadline <= now) {
                 return Some(self.mark_time(due, false));
@@ -446,8 +458,10 @@ impl Core {
                 }
                 continue;
             }
-            self.look(match deadline {
-                Some(deadline) => Timeout::For(deadline.since(now)),
+            let rest = self.idle_polls.rest(now);
+            let deadline = deadline.map(|deadline| deadline.since(now));
+            self.look(match rest.into_iter().chain(deadline).min() {
+                Some(span) => Timeout::For(span),
                 None => Timeout::Forever,
             });
         }

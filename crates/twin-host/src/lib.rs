@@ -43,6 +43,7 @@ mod flight;
 pub mod fuse;
 mod guard;
 mod host;
+mod idle_poll;
 mod interrupts;
 mod limits;
 mod memory;
@@ -78,6 +79,7 @@ pub use device::{
 pub use flight::FlightRecorder;
 pub use guard::Guard;
 pub use host::{FlightLog, Host, HostDriver, HostOptions, Source, Watch};
+pub use idle_poll::{IdlePoll, IdlePolling};
 pub use interrupts::{Interrupts, Undoing, on_interrupt};
 pub use limits::{file_size_limit, take_limits};
 pub use memory::keep_freed_buffers;

@@ -1,6 +1,8 @@
 //! Devices against real files, a memory file system and a loop device, through both engines.
 
 use std::cell::RefCell;
+use std::fs::{File, OpenOptions};
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::rc::Rc;
@@ -10,7 +12,8 @@ use twin_disk::{
 };
 use twin_fs::Request;
 use twin_host::{
-    FileDevice, FlightLog, Host, HostOptions, ImageError, ImageOptions, QueueChoice, create_image,
+    FileDevice, FlightLog, Host, HostOptions, IdlePoll, IdlePolling, ImageError, ImageOptions,
+    QueueChoice, create_image,
 };
 use twin_rt::{MILLIS, Rng, Time};
 
@@ -428,4 +431,49 @@ fn requests_that_wait_reach_the_kernel_in_the_queue_s_order() {
         assert_eq!(sorted("c-look:depth=1"), [5, 6, 7, 1, 2, 3]);
         assert_eq!(sorted("look:depth=1"), [5, 6, 7, 3, 2, 1]);
     }
+}
+
+/// The wake-up latency that all processes of this machine together ask of the kernel, in microseconds.
+fn wanted_latency() -> std::io::Result<i32> {
+    let mut value = [0; 4];
+    File::open("/dev/cpu_dma_latency")?.read_exact(&mut value)?;
+    Ok(i32::from_ne_bytes(value))
+}
+
+#[test]
+fn idle_processors_poll_during_a_burst_and_not_after_it() {
+    if let Err(error) = OpenOptions::new().write(true).open("/dev/cpu_dma_latency") {
+        println!("skipped: /dev/cpu_dma_latency: {error}");
+        return;
+    }
+    let image = TempFile::image("polls");
+    let options = HostOptions { idle_poll: IdlePoll::Yes, ..HostOptions::default() };
+    let host = Host::start(options).unwrap();
+    let disk = FileDevice::open(&host, &image.0, &ImageOptions::default()).unwrap();
+    assert_eq!(host.idle_polling(), Some(IdlePolling::default()));
+    // Requests that the device never sees complete at once, so that no wait ends the burst.
+    let burst = || {
+        let reads: Vec<_> = (0..2000).map(|_| disk.submit(read(1, 1))).collect();
+        for pending in reads {
+            host.rt().block_on(pending).unwrap().unwrap_err();
+        }
+    };
+    let pause = || {
+        let rt = host.rt().clone();
+        host.rt().block_on(async move { rt.sleep(5 * MILLIS).await }).unwrap();
+        host.idle_polling().unwrap()
+    };
+    for nth in 1..=2 {
+        burst();
+        assert_eq!(host.idle_polling().unwrap().bursts, nth);
+        assert_eq!(wanted_latency().unwrap(), 0);
+        let polled = pause();
+        assert_eq!(pause(), polled, "it ended with the burst");
+    }
+}
+
+#[test]
+fn idle_processors_poll_for_no_host_that_does_not_want_it() {
+    let host = Host::start(HostOptions::default()).unwrap();
+    assert_eq!(host.idle_polling(), None);
 }

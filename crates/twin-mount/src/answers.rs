@@ -193,6 +193,7 @@ impl Answers {
             "cached_inodes": core.cached_inodes(),
             "device_requests": host.device_requests().0,
             "device_queue": core.device.in_flight(),
+            "idle_polling": host.idle_polling().map(|polled| json!({ "bursts": polled.bursts, "ns": polled.ns })),
             "written_bytes": written.bytes,
             "new_data_bytes": written.new_data_bytes,
             "moved_bytes": written.moved_bytes,

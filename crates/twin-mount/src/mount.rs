@@ -19,7 +19,7 @@ use twin_host::serving::{
     serve_until_unmounted,
 };
 use twin_host::{
-    Budget, FlightRecorder, Grade, Host, HostOptions, ImageOptions, Interrupts, NewFile,
+    Budget, FlightRecorder, Grade, Host, HostOptions, IdlePoll, ImageOptions, Interrupts, NewFile,
     QueueChoice, Relation, Signals, Words, is_foreign, is_remote, random_seed, relation,
 };
 use twin_lab::follow::{Followed, Watch};
@@ -67,6 +67,8 @@ pub struct MountRequest {
     pub allow_other: bool,
     /// Microseconds for which the daemon looks for the next request before it sleeps.
     pub spin_us: u32,
+    /// Whether idle processors poll while clients are busy.
+    pub idle_poll: IdlePoll,
     /// Whether the image is read and written through the host's page cache.
     pub buffered: bool,
     /// Whether io_uring may be used.
@@ -440,6 +442,7 @@ fn host_options(request: &MountRequest) -> Result<HostOptions, String> {
         order: request.order,
         io_uring: request.io_uring,
         spin_ns: u64::from(request.spin_us) * twin_rt::MICROS,
+        idle_poll: request.idle_poll,
         // The kernel then has the times of files that it writes to: with clocks that agree it
         // need not send them for a file that was made and written within one tick.
         coarse_time: collects_writes(request),

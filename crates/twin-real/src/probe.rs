@@ -5,7 +5,7 @@
 use std::path::Path;
 
 use twin_disk::{Block, BlockDevice, Buf, Bytes, Class, DeviceInfo, Io, IoError, Origin};
-use twin_host::{Bar, FileDevice, Host, HostOptions, ImageOptions, real_clock};
+use twin_host::{Bar, FileDevice, Host, HostOptions, IdlePoll, ImageOptions, real_clock};
 use twin_rt::Rng;
 
 /// Nanoseconds for which a host looks for completions before it sleeps, as a mount does by default.
@@ -35,7 +35,9 @@ impl Probe {
     /// # Errors
     /// If the host cannot be started, or the file is none that can be read and written directly.
     pub fn open(path: &Path, spin_ns: u64, seed: u64) -> Result<Probe, String> {
-        let host = Host::start(HostOptions { spin_ns, ..HostOptions::default() });
+        // What looks for completions as a mount does wakes up as in a mount, too.
+        let idle_poll = if spin_ns > 0 { IdlePoll::Auto } else { IdlePoll::No };
+        let host = Host::start(HostOptions { spin_ns, idle_poll, ..HostOptions::default() });
         let host = host.map_err(|e| e.to_string())?;
         let device = FileDevice::open(&host, path, &ImageOptions::default());
         let device = device.map_err(|e| e.to_string())?;

@@ -10,8 +10,8 @@ use twin_fs::{FsError, LayoutKind, Settings, Volume};
 use twin_host::fuse::Ready;
 use twin_host::nfs::{Bounds, Front, connections_possible, listen};
 use twin_host::{
-    Budget, Grade, Host, HostOptions, ImageOptions, Signals, Words, random_bytes, random_seed,
-    watch_requests,
+    Budget, Grade, Host, HostOptions, IdlePoll, ImageOptions, Signals, Words, random_bytes,
+    random_seed, watch_requests,
 };
 use twin_nfs::{Export, Keys, Served, Server};
 
@@ -42,6 +42,8 @@ pub struct ServeRequest {
     pub buffered: bool,
     /// Whether io_uring may be used.
     pub io_uring: bool,
+    /// Whether idle processors poll while clients are busy.
+    pub idle_poll: IdlePoll,
 }
 
 /// What is ready to serve.
@@ -134,8 +136,12 @@ async fn until_told(front: &Front, signals: &Signals) -> Result<(), String> {
 }
 
 fn prepare(request: &ServeRequest, words: &Rc<Words>) -> Result<Prepared, String> {
-    let options =
-        HostOptions { seed: random_seed()?, io_uring: request.io_uring, ..HostOptions::default() };
+    let options = HostOptions {
+        seed: random_seed()?,
+        io_uring: request.io_uring,
+        idle_poll: request.idle_poll,
+        ..HostOptions::default()
+    };
     // The ports first: a port that is taken must not cost a recovery.
     let wanted = SocketAddr::new(request.bind, request.port);
     let mut listeners = vec![open_port(wanted)?];

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use twin_host::QueueChoice;
+use twin_host::{IdlePoll, QueueChoice};
 use twin_lab::log_categories;
 use twin_rt::{Categories, Nanos, Order};
 use twin_settings::Choice;
@@ -109,6 +109,12 @@ pub(crate) struct Mount {
     /// processor time; 0 to 1000 are sensible.
     #[arg(help_heading = "Device", long, value_name = "MICROSECONDS", default_value_t = 200)]
     pub(crate) spin: u32,
+    /// Keep idle processors awake while clients are busy, so that waking one does not take longer than a request:
+    /// the kernel lets them poll, and the machine draws power as if they worked, until a millisecond after
+    /// the last request (needs /dev/cpu_dma_latency, which is root's). `auto`: on virtual machines of at most 8
+    /// processors, where waking one is slow.
+    #[arg(help_heading = "Device", long, value_name = "WHEN", default_value = "auto", value_parser = IdlePoll::parse)]
+    pub(crate) idle_poll: IdlePoll,
     /// Access the image through the host's page cache instead of by direct I/O. Data is then cached twice.
     #[arg(help_heading = "Device", long)]
     pub(crate) buffered: bool,

@@ -4,6 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 
 use clap::Args;
+use twin_host::IdlePoll;
 
 use crate::size::Size;
 
@@ -51,6 +52,9 @@ pub(crate) struct Serve {
     /// Use plain reads and writes instead of io_uring, one request at a time.
     #[arg(long)]
     pub(crate) no_io_uring: bool,
+    /// Keep idle processors awake while clients are busy, as `twinfs mount --idle-poll` does: auto, yes or no.
+    #[arg(long, value_name = "WHEN", default_value = "auto", value_parser = IdlePoll::parse)]
+    pub(crate) idle_poll: IdlePoll,
     /// The image files or block devices: IMAGE is served as /, IMAGE=/PATH as /PATH.
     #[arg(required = true, value_name = "IMAGE")]
     pub(crate) images: Vec<PathBuf>,

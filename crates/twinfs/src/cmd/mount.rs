@@ -57,6 +57,7 @@ pub(crate) fn run(mut args: Mount) -> Outcome {
         write_through: args.write_through,
         allow_other: args.allow_other,
         spin_us: args.spin,
+        idle_poll: args.idle_poll,
         buffered: args.buffered,
         io_uring: !args.no_io_uring,
         file_types: args.file_types,

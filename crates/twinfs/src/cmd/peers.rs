@@ -11,7 +11,7 @@ use std::sync::Arc;
 use twin_bench::{self as bench, Target, ratios, verdicts};
 use twin_cli::progress::Progress;
 use twin_cli::{Outcome, Printer, usage};
-use twin_host::{Interrupts, absolute, real_clock};
+use twin_host::{IdlePoll, Interrupts, absolute, real_clock};
 use twin_real::choose;
 use twin_real::peers::{BareDevice, Peer, Turns};
 
@@ -34,6 +34,10 @@ const DEFAULT: &[&str] = &[
 /// How verdicts are to be read.
 const PAIRS: &str = "A pair is the runs of both in one round. Ahead and behind are said from five pairs on (--runs), where as many \
                      or more would agree by chance in one of twenty comparisons; the two figures are the quartiles of the ratios.";
+
+/// What ours do and others do not.
+const IDLE_POLLING: &str = "Waking an idle processor of this virtual machine takes long. While our mounts are busy they have idle processors \
+                            poll (mount --idle-poll); other systems do not ask for it. docs/speed.md says how all have it.";
 
 pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     let texts: Vec<&str> = match &args.benches[..] {
@@ -81,6 +85,9 @@ pub(super) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     report.add(ratios(&rows, &names, 0));
     let lines = verdicts(&rows, &names, 0);
     report.add(format!("{}\n{PAIRS}", lines.join("\n")));
+    if IdlePoll::Auto.is_wanted() {
+        report.add(IDLE_POLLING);
+    }
     printer.print(&report)?;
     for peer in &tried {
         for failure in peer.failures() {

@@ -25,6 +25,7 @@ pub(crate) fn run(args: Serve) -> Outcome {
         cache_bytes: args.cache.0,
         buffered: args.buffered,
         io_uring: !args.no_io_uring,
+        idle_poll: args.idle_poll,
     };
     take_limits(Budget::usual(caches).all())?;
     if args.foreground {

@@ -152,6 +152,15 @@ fn follow_in_words(follow: &serde_json::Value) -> String {
     )
 }
 
+/// How long idle processors polled for the mount; nothing if they never do.
+fn idle_polling_in_words(polled: &serde_json::Value) -> String {
+    let (Some(bursts), Some(ns)) = (polled["bursts"].as_u64(), polled["ns"].as_u64()) else {
+        return String::new();
+    };
+    let seconds = ns as f64 / 1e9;
+    format!("\nidle polling     {seconds:.1} s in {bursts} bursts (`mount --idle-poll`)")
+}
+
 /// What is known of a mount: from outside, and from itself if it answers.
 fn of_mount(args: &Stat, mut printer: Printer) -> Outcome {
     let dir = &args.image;
@@ -195,6 +204,7 @@ fn of_mount(args: &Stat, mut printer: Printer) -> Outcome {
             size("new_data_bytes"),
             size("dirty_bytes")
         ) + &super::stat_cleaner::in_words(&figures["cleaner"])
+            + &idle_polling_in_words(&figures["idle_polling"])
             + &scrub_in_words(&figures["scrub"])
             + &journal_in_words(&figures["journal_file"])
             + &bucket_in_words(&figures["bucket"])

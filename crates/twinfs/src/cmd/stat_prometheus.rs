@@ -8,7 +8,7 @@ use serde_json::Value;
 /// A metric: its name after `twinfs_`, its kind, its help, and where it is in the row of `stat --format json`.
 type Metric = (&'static str, &'static str, &'static str, &'static str);
 
-const METRICS: [Metric; 41] = [
+const METRICS: [Metric; 43] = [
     ("capacity_bytes", "gauge", "Size of the volume.", "/capacity_bytes"),
     ("used_bytes", "gauge", "Bytes in use.", "/used_bytes"),
     ("used_inodes", "gauge", "Inodes in use.", "/used_inodes"),
@@ -29,6 +29,18 @@ const METRICS: [Metric; 41] = [
     ("cached_inodes", "gauge", "Inodes in memory.", "/figures/cached_inodes"),
     ("device_requests_total", "counter", "Requests to the device.", "/figures/device_requests"),
     ("device_queue", "gauge", "Requests that are at the device now.", "/figures/device_queue"),
+    (
+        "idle_polling_bursts_total",
+        "counter",
+        "Bursts of requests during which idle processors polled.",
+        "/figures/idle_polling/bursts",
+    ),
+    (
+        "idle_polling_nanoseconds_total",
+        "counter",
+        "Sum of the times in which idle processors polled.",
+        "/figures/idle_polling/ns",
+    ),
     ("written_bytes_total", "counter", "Bytes written to the device.", "/figures/written_bytes"),
     (
         "new_data_bytes_total",
