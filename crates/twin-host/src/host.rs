@@ -27,7 +27,7 @@ use crate::idle_poll::{IdlePoll, IdlePolling, IdlePolls};
 use crate::modules;
 use crate::slab::Slab;
 use crate::wait::{Engine, Timeout, Wake};
-use crate::words::Words;
+use crate::words::{Grade, Words};
 
 /// Receives everything that enters the core, in order. Together with the seed and the image, this
 /// determines the run.
@@ -197,6 +197,11 @@ impl Host {
         self.core.idle_polls.until(self.now())
     }
 
+    /// Why idle processors do not poll for this host, although it was told that they should.
+    pub(crate) fn idle_polling_refused(&self) -> Option<String> {
+        self.core.idle_polls.refused()
+    }
+
     /// The recorder of everything that enters the core. Front ends report arrivals to it.
     pub fn flight(&self) -> Option<&Rc<dyn FlightLog>> {
         self.core.flight.as_ref()
@@ -224,6 +229,9 @@ impl Host {
     /// It runs until the guard is dropped.
     pub fn guard(&self, words: &Words) -> io::Result<Guard> {
         modules::say_to(words);
+        if let Some(refused) = self.idle_polling_refused() {
+            words.say(Grade::Warning, &refused);
+        }
         Guard::start(Arc::clone(&self.core.pulse), words)
     }
 

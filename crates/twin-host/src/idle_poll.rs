@@ -13,7 +13,7 @@
 
 use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
-use std::io::Write;
+use std::io::{self, Write};
 
 use twin_rt::{Nanos, Time};
 
@@ -81,6 +81,13 @@ fn highest(list: &str) -> Option<usize> {
     list.trim().rsplit([',', '-']).next()?.parse().ok()
 }
 
+/// The device, with no request yet.
+fn device() -> io::Result<File> {
+    let mut device = OpenOptions::new().write(true).open(DEVICE)?;
+    device.write_all(&NO_REQUEST.to_ne_bytes())?;
+    Ok(device)
+}
+
 /// How often and how long processors were kept from sleeping.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IdlePolling {
@@ -138,18 +145,26 @@ impl Bursts {
 pub(crate) struct IdlePolls {
     /// `None`: not wanted, or refused.
     request: RefCell<Option<File>>,
+    refused: Option<io::Error>,
     bursts: RefCell<Bursts>,
 }
 
 impl IdlePolls {
     pub(crate) fn open(wanted: IdlePoll) -> IdlePolls {
-        let request = wanted.is_wanted().then(|| {
-            let mut request = OpenOptions::new().write(true).open(DEVICE).ok()?;
-            // Opening it alone asks for nothing that matters; this says so.
-            request.write_all(&NO_REQUEST.to_ne_bytes()).ok()?;
-            Some(request)
-        });
-        IdlePolls { request: RefCell::new(request.flatten()), ..IdlePolls::default() }
+        let (request, refused) = match wanted.is_wanted().then(device).transpose() {
+            Ok(request) => (request, None),
+            // Nobody expects it of `auto`.
+            Err(error) => (None, (wanted == IdlePoll::Yes).then_some(error)),
+        };
+        IdlePolls { request: RefCell::new(request), refused, ..IdlePolls::default() }
+    }
+
+    /// Why processors do not poll, if somebody said that they should.
+    pub(crate) fn refused(&self) -> Option<String> {
+        let error = self.refused.as_ref()?;
+        Some(format!(
+            "--idle-poll yes: {DEVICE}: {error}: idle processors sleep as they do without it"
+        ))
     }
 
     /// An event came now.

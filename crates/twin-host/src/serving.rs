@@ -98,7 +98,9 @@ pub fn serve_until_unmounted<F: FileSystem>(
             return Err(why);
         }
     };
-    let told = [note, served].into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>();
+    let refused = host.idle_polling_refused().unwrap_or_default();
+    let told =
+        [note, refused, served].into_iter().filter(|line| !line.is_empty()).collect::<Vec<_>>();
     let ready = move || ready.mounted_saying(&told.join("; "));
     if host.flight().is_none() {
         watch_requests(&host, &session, &words, stop);

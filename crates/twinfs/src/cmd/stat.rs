@@ -158,7 +158,7 @@ fn idle_polling_in_words(polled: &serde_json::Value) -> String {
         return String::new();
     };
     let seconds = ns as f64 / 1e9;
-    format!("\nidle polling     {seconds:.1} s in {bursts} bursts (`mount --idle-poll`)")
+    format!("\nidle polling     {seconds:.3} s; bursts of requests: {bursts} (`mount --idle-poll`)")
 }
 
 /// What is known of a mount: from outside, and from itself if it answers.
