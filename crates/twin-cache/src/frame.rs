@@ -63,6 +63,8 @@ pub struct Frame {
     /// since.
     pub(crate) drop_behind: Cell<bool>,
     pub(crate) life: Life,
+    /// What its file has found out about the content; 0 for nothing.
+    note: Cell<u64>,
     state: RefCell<FrameState>,
     block: RefCell<Block>,
     filled: Event,
@@ -82,6 +84,7 @@ impl Frame {
             used: Cell::new(false),
             drop_behind: Cell::new(false),
             life: Life::default(),
+            note: Cell::new(0),
             state: RefCell::new(state),
             block: RefCell::new(block.unwrap_or(Block::Zero(0))),
             filled: Event::new(),
@@ -154,7 +157,21 @@ impl Frame {
     /// old content, because shared content is copied before a change.
     #[inline]
     pub fn change<T>(&self, f: impl FnOnce(&mut Block) -> T) -> T {
+        self.note.set(0);
         f(&mut self.block.borrow_mut())
+    }
+
+    /// What [`set_note`](Self::set_note) has set since the content last changed; otherwise 0.
+    #[inline]
+    pub fn note(&self) -> u64 {
+        self.note.get()
+    }
+
+    /// Keeps what its file has found out about the content and would have to look for once more. Whoever
+    /// changes the content, or fills the frame, clears it.
+    #[inline]
+    pub fn set_note(&self, note: u64) {
+        self.note.set(note);
     }
 
     /// Copies the content to a buffer of its own if it is a small part of a large buffer.
@@ -168,6 +185,7 @@ impl Frame {
 
     /// Sets the content after a device read and wakes the tasks that wait for it.
     pub fn fill(&self, block: Block) {
+        self.note.set(0);
         *self.block.borrow_mut() = block;
         self.read.set(true);
         *self.state.borrow_mut() = FrameState::Valid;
@@ -278,5 +296,25 @@ impl FileFrames {
     /// The frames of a range that are in memory. The lookup does not count as a use.
     pub fn resident(&self, range: std::ops::Range<Lbn>) -> Vec<Rc<Frame>> {
         self.frames.borrow().range(range).map(|(_, f)| Rc::clone(f)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_note_stands_until_the_content_changes() {
+        let frame = Frame::new(7, 0, None);
+        assert_eq!(frame.note(), 0);
+        frame.fill(Block::Zero(4096));
+        frame.set_note(5);
+        frame.with(|block| assert_eq!(block.len(), 4096));
+        assert_eq!(frame.note(), 5);
+        frame.change(|block| *block = Block::Zero(512));
+        assert_eq!(frame.note(), 0);
+        frame.set_note(6);
+        frame.fill(Block::Zero(4096));
+        assert_eq!(frame.note(), 0);
     }
 }

@@ -78,7 +78,7 @@ fn change(
             let placed = format.insert(raw, &name, ino, mode::REGULAR);
             if let Some(names) = names {
                 assert_eq!(placed.is_some(), room >= format.entry_len(name.len()));
-                names.extend(placed.map(|at| (at, (name, ino))));
+                names.extend(placed.map(|at| (at.offset, (name, ino))));
             }
         }
         // The dots of a first block are not removed, nor made to lead elsewhere.

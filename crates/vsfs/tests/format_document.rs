@@ -107,7 +107,7 @@ fn inodes_are_as_described() {
 fn directory_entries_are_as_described() {
     let mut chunk = vec![0; 512];
     Format::Classic.init_first(&mut chunk, 5, 2);
-    let at = Format::Classic.insert(&mut chunk, b"name", 0x1234, mode::SYMLINK).unwrap();
+    let at = Format::Classic.insert(&mut chunk, b"name", 0x1234, mode::SYMLINK).unwrap().offset;
     let values = [
         ("ino", b4(0x1234)),
         ("reclen", b2((512 - at) as u16)),

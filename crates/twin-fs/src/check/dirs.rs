@@ -256,7 +256,7 @@ impl Checker<'_> {
         for (offset, ino, fix) in fixes {
             // This cannot fail: the entry was found in the same bytes.
             let _ = match fix {
-                Fix::Remove => format.remove(&mut raw[..len], offset),
+                Fix::Remove => format.remove(&mut raw[..len], offset).map(drop),
                 Fix::FindingKind(kind) => format.set_ino(&mut raw[..len], offset, ino, kind),
             };
         }

@@ -45,6 +45,15 @@ pub struct Found {
     pub kind: u32,
 }
 
+/// Where a new entry was placed, and the room that is left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// Byte offset in the block.
+    pub offset: usize,
+    /// What [`Format::room`] is now.
+    pub room: usize,
+}
+
 /// An entry with its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Item<'a> {
@@ -291,17 +300,26 @@ impl Format {
         self.items(block, offset).next().filter(|item| item.offset == offset)
     }
 
-    /// Adds an entry and returns its offset; `None` if there is no room. The caller makes sure that
+    /// Adds an entry and returns its place; `None` if there is no room. The caller makes sure that
     /// the directory does not have the name yet.
     ///
     /// # Panics
     /// If the name is empty or too long, or the inode number is zero or does not fit.
-    pub fn insert(self, block: &mut [u8], name: &[u8], ino: Ino, kind: u32) -> Option<usize> {
+    pub fn insert(self, block: &mut [u8], name: &[u8], ino: Ino, kind: u32) -> Option<Placed> {
         assert!((1..=NAME_MAX).contains(&name.len()), "a name of {} bytes", name.len());
         assert!((1..=self.ino_max()).contains(&ino), "inode number {ino} in a directory");
         let need = self.entry_len(name.len());
-        let (at, head) =
-            self.places(block, 0).find(|(_, head)| head.reclen - self.used(*head) >= need)?;
+        // One look at all entries finds the first that has enough spare space, and the most that others have.
+        let (mut first, mut room) = (None, 0);
+        for (at, head) in self.places(block, 0) {
+            let spare = head.reclen - self.used(head);
+            if first.is_none() && spare >= need {
+                (first, room) = (Some((at, head)), room.max(spare - need));
+            } else {
+                room = room.max(spare);
+            }
+        }
+        let (at, head) = first?;
         let used = self.used(head);
         if used > 0 {
             self.write_reclen(block, at, used);
@@ -313,14 +331,15 @@ impl Format {
         self.write_head(block, offset, entry);
         let at = offset + self.head_len();
         block[at..at + name.len()].copy_from_slice(name);
-        Some(offset)
+        Some(Placed { offset, room })
     }
 
-    /// Removes the entry at byte `offset`.
+    /// Removes the entry at byte `offset`. Returns the length of the largest entry that now fits where it was: the room of
+    /// the block is that, or what it was before if that is more.
     ///
     /// # Errors
     /// [`DirError`] if no entry begins there.
-    pub fn remove(self, block: &mut [u8], offset: usize) -> Result<(), DirError> {
+    pub fn remove(self, block: &mut [u8], offset: usize) -> Result<usize, DirError> {
         let mut before = None;
         let mut here = None;
         for (at, head) in self.places(block, self.chunk_start(offset)) {
@@ -332,11 +351,12 @@ impl Format {
         }
         let head = here.ok_or(no_entry(offset))?;
         block[offset..offset + self.used(head)].fill(0);
-        match before {
-            None => self.write_reclen(block, offset, head.reclen),
-            Some((at, first)) => self.write_reclen(block, at, first.reclen + head.reclen),
-        }
-        Ok(())
+        let (at, used, reclen) = match before {
+            None => (offset, 0, head.reclen),
+            Some((at, first)) => (at, self.used(first), first.reclen + head.reclen),
+        };
+        self.write_reclen(block, at, reclen);
+        Ok(reclen - used)
     }
 
     /// Makes the entry at byte `offset` lead to another inode.

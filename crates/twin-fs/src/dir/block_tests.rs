@@ -55,7 +55,7 @@ fn the_modern_head_has_a_wide_inode_number() {
 fn a_name_is_found_where_it_was_put() {
     for (format, len) in FORMATS {
         let mut block = first_block(format, len);
-        let at = format.insert(&mut block, b"hello", 99, mode::SYMLINK).unwrap();
+        let at = format.insert(&mut block, b"hello", 99, mode::SYMLINK).unwrap().offset;
         let found = Found { offset: at, ino: 99, kind: mode::SYMLINK };
         assert_eq!(format.find(&block, b"hello"), Some(found));
         assert_eq!(format.find(&block, b"hell"), None);
@@ -80,7 +80,7 @@ fn the_largest_inode_number_and_the_longest_name_fit() {
 fn renaming_over_changes_the_inode_in_place() {
     for (format, len) in FORMATS {
         let mut block = first_block(format, len);
-        let at = format.insert(&mut block, b"a", 3, mode::REGULAR).unwrap();
+        let at = format.insert(&mut block, b"a", 3, mode::REGULAR).unwrap().offset;
         format.insert(&mut block, b"b", 4, mode::REGULAR).unwrap();
         assert_eq!(format.set_ino(&mut block, at, 5, mode::FIFO), Ok(()));
         let found = Found { offset: at, ino: 5, kind: mode::FIFO };
@@ -146,9 +146,9 @@ fn entries_of_chunks_never_cross_a_sector() {
 fn a_reader_goes_on_after_the_entry_of_its_cookie_was_removed() {
     for (format, len) in FORMATS {
         let mut block = first_block(format, len);
-        let offsets: Vec<usize> = (0..8u64)
-            .map(|i| format.insert(&mut block, &[b'a' + i as u8], 10 + i, mode::REGULAR).unwrap())
-            .collect();
+        let mut add =
+            |i: u8| format.insert(&mut block, &[b'a' + i], 10 + u64::from(i), mode::REGULAR);
+        let offsets: Vec<usize> = (0..8).map(|i| add(i).unwrap().offset).collect();
         let third = format.items(&block, 0).nth(4).unwrap();
         let cookie = third.next;
         assert_eq!((third.name, cookie), (&b"c"[..], offsets[3]));
@@ -175,15 +175,18 @@ fn shadow_run(format: Format, len: usize, seed: u64) {
                 let (room, need) = (format.room(&block), format.entry_len(name.len()));
                 let placed = format.insert(&mut block, &name, step + 1, mode::REGULAR);
                 assert_eq!(placed.is_some(), room >= need, "seed {seed} step {step}");
-                if let Some(at) = placed {
-                    assert!(shadow.insert(at, (name, step + 1)).is_none(), "seed {seed}");
+                if let Some(Placed { offset, room }) = placed {
+                    assert!(shadow.insert(offset, (name, step + 1)).is_none(), "seed {seed}");
+                    assert_eq!(room, format.room(&block), "seed {seed} step {step}");
                 }
             }
             5..9 if !shadow.is_empty() => {
                 let nth = rng.below(shadow.len() as u64) as usize;
                 let at = *shadow.keys().nth(nth).unwrap();
                 shadow.remove(&at);
-                assert_eq!(format.remove(&mut block, at), Ok(()), "seed {seed} step {step}");
+                let before = format.room(&block);
+                let here = format.remove(&mut block, at).unwrap();
+                assert_eq!(before.max(here), format.room(&block), "seed {seed} step {step}");
             }
             _ => {
                 if let Some((at, (_, ino))) = shadow.iter_mut().next() {
@@ -278,7 +281,7 @@ fn validation_names_the_place_of_each_wrong_field() {
     let f = Format::Modern;
     let good = {
         let mut block = first_block(f, 4096);
-        assert_eq!(f.insert(&mut block, b"abcde", 9, mode::REGULAR), Some(32));
+        assert_eq!(f.insert(&mut block, b"abcde", 9, mode::REGULAR).unwrap().offset, 32);
         block
     };
     let wrong = |at: usize, value: u8| {

@@ -34,7 +34,7 @@ impl Directories {
         Ok(frame)
     }
 
-    pub(super) fn check_dir_block(&self, dir: &Inode, frame: &Frame) -> Result<()> {
+    fn check_dir_block(&self, dir: &Inode, frame: &Frame) -> Result<()> {
         let lbn = frame.lbn() as u64;
         let first = (lbn == 0).then_some(dir.ino);
         let len = self.dir_len(dir, lbn);
@@ -43,6 +43,21 @@ impl Directories {
         });
         checked
             .map_err(|e| FsError::inconsistent(format!("directory {}, block {lbn}: {e}", dir.ino)))
+    }
+
+    /// The length of the largest entry that can be added to a block, which is checked before if it was not yet: the cleaner
+    /// brings blocks into memory, too, and in formats without checksums they may be damaged.
+    pub(super) fn dir_room(&self, dir: &Inode, frame: &Frame) -> Result<usize> {
+        let len = self.dir_len(dir, frame.lbn() as u64);
+        let look = || with_bytes(frame, |bytes| self.core.features.directories.room(&bytes[..len]));
+        if let Some(room) = noted_room(frame, len) {
+            debug_assert_eq!(room, look(), "directory {}, block {}", dir.ino, frame.lbn());
+            return Ok(room);
+        }
+        self.check_dir_block(dir, frame)?;
+        let room = look();
+        note_room(frame, len, room);
+        Ok(room)
     }
 
     /// The number of bytes of a block that are part of the directory.
@@ -62,6 +77,18 @@ impl Directories {
         self.core.features.directories.init(&mut buf[..unit]);
         Block::Bytes(buf.freeze())
     }
+}
+
+/// The room in the first `len` bytes of a block that was checked, if it is known since the block last changed. It is in
+/// the frame's note, one more than it is, with the length for which it holds.
+pub(super) fn noted_room(frame: &Frame, len: usize) -> Option<usize> {
+    let (for_len, room) = (frame.note() >> 32, frame.note() as u32);
+    (for_len == len as u64).then_some(room.checked_sub(1)? as usize)
+}
+
+/// Keeps the room in the first `len` bytes of a block that was checked.
+pub(super) fn note_room(frame: &Frame, len: usize, room: usize) {
+    frame.set_note((len as u64) << 32 | (room as u64 + 1));
 }
 
 /// Calls `f` with the bytes of a frame.

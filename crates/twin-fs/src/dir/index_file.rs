@@ -4,10 +4,11 @@
 //! that they need, and are then put in place without waiting.
 
 use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
 use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn};
-use twin_disk::{Block, Bytes, Origin};
+use twin_disk::{Block, Buf, Origin};
 
 use super::Directories;
 use super::blocks::with_bytes;
@@ -25,7 +26,7 @@ pub(super) const INDEX_FROM_BLOCKS: u64 = 4;
 /// The changed blocks of an index, to be put in place. The plan holds all blocks that this needs.
 pub(super) struct IndexPlan {
     inode: Rc<Inode>,
-    changed: BTreeMap<u64, Vec<u8>>,
+    changed: BTreeMap<u64, Buf>,
     new_size: u64,
     _held: Vec<Rc<Frame>>,
 }
@@ -34,7 +35,7 @@ pub(super) struct IndexPlan {
 #[derive(Default)]
 pub(super) struct Overlay {
     held: BTreeMap<u64, Rc<Frame>>,
-    changed: BTreeMap<u64, Vec<u8>>,
+    changed: BTreeMap<u64, Buf>,
 }
 
 impl Frames for Overlay {
@@ -42,15 +43,15 @@ impl Frames for Overlay {
         if let Some(bytes) = self.changed.get(&lbn) {
             return Some(f(bytes));
         }
-        self.held.get(&lbn).map(|frame| f(&frame.block().to_bytes()))
+        self.held.get(&lbn).map(|frame| with_bytes(frame, f))
     }
 
     fn write<R>(&mut self, lbn: u64, f: impl FnOnce(&mut [u8]) -> R) -> Option<R> {
-        if !self.changed.contains_key(&lbn) {
-            let bytes = self.held.get(&lbn)?.block().to_bytes().to_vec();
-            self.changed.insert(lbn, bytes);
-        }
-        self.changed.get_mut(&lbn).map(|bytes| f(bytes))
+        let bytes = match self.changed.entry(lbn) {
+            Entry::Occupied(changed) => changed.into_mut(),
+            Entry::Vacant(place) => place.insert(with_bytes(self.held.get(&lbn)?, Buf::copy_of)),
+        };
+        Some(f(bytes))
     }
 }
 
@@ -117,7 +118,7 @@ impl Directories {
                 Ok(done) => return Ok(done),
                 Err(StepError::Bad(error)) => return Err(error.into()),
                 Err(StepError::Make(lbn)) => {
-                    overlay.changed.insert(lbn, vec![0; block as usize]);
+                    overlay.changed.insert(lbn, Buf::zeroed(block as usize));
                 }
                 Err(StepError::Load(lbn)) => {
                     let inside = lbn < self.core.geometry.blocks_for(index.d.borrow().size);
@@ -198,7 +199,7 @@ impl Directories {
         let reserved = self.index_space(&plan);
         for (lbn, bytes) in plan.changed {
             let frame = self.files.frame_for_change(&plan.inode, lbn);
-            frame.change(|b| *b = Block::Bytes(Bytes::copy_of(&bytes)));
+            frame.change(|b| *b = Block::Bytes(bytes.freeze()));
             self.files.dirty_data(&plan.inode, &frame, plan.new_size);
         }
         let taken = plan.inode.d.borrow().allocated - before;

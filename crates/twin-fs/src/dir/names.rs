@@ -11,7 +11,7 @@ use twin_cache::{Frame, Lbn};
 use twin_disk::Origin;
 
 use super::Directories;
-use super::blocks::with_bytes;
+use super::blocks::{note_room, noted_room, with_bytes};
 use super::index;
 use super::index_file::{IndexChange, IndexPlan, IndexStep, Overlay};
 use super::name_hash;
@@ -157,18 +157,16 @@ impl Directories {
         let format = self.core.features.directories;
         let need = format.entry_len(name.len());
         let (size, blocks) = (dir.d.borrow().size, self.dir_blocks(dir));
-        let hinted: Vec<u64> =
-            dir.room.borrow().iter().filter(|(_, room)| **room >= need).map(|(l, _)| *l).collect();
-        for lbn in
-            hinted.into_iter().filter(|&l| l + 1 < blocks).take(2).chain(blocks.checked_sub(1))
-        {
+        let hinted: Vec<u64> = {
+            let hints = dir.room.borrow();
+            let hints = hints.iter().filter(|(_, room)| **room >= need).map(|(lbn, _)| *lbn);
+            hints.filter(|lbn| lbn + 1 < blocks).take(2).chain(blocks.checked_sub(1)).collect()
+        };
+        for lbn in hinted {
             let frame = self.dir_block(dir, lbn).await?;
-            // The step that inserts cannot fail, so the block is checked now. The cleaner also
-            // brings blocks into memory, and in formats without checksums they may be damaged.
-            self.check_dir_block(dir, &frame)?;
-            let len = self.dir_len(dir, lbn);
-            let room = with_bytes(&frame, |bytes| format.room(&bytes[..len]));
-            self.note_room(dir, lbn, room);
+            // The step that inserts cannot fail, so the block is checked now.
+            let room = self.dir_room(dir, &frame)?;
+            self.hint_room(dir, lbn, room);
             if room >= need {
                 return Ok((lbn, size, vec![frame]));
             }
@@ -184,14 +182,15 @@ impl Directories {
             true => Vec::new(),
             false => {
                 let frame = self.dir_block(dir, lbn).await?;
-                self.check_dir_block(dir, &frame)?;
+                self.dir_room(dir, &frame)?;
                 vec![frame]
             }
         };
         Ok((lbn, new_size, pinned))
     }
 
-    fn note_room(&self, dir: &Inode, lbn: u64, room: usize) {
+    /// Lets the directory remember a block with room.
+    fn hint_room(&self, dir: &Inode, lbn: u64, room: usize) {
         let mut hints = dir.room.borrow_mut();
         // Room that is too small for the entry of a short name is not remembered.
         if room < self.core.features.directories.entry_len(8) {
@@ -235,11 +234,11 @@ impl Directories {
                 format.init(&mut bytes[new_len - unit..]);
             }
             let placed = format.insert(bytes, name, ino, kind);
-            assert!(placed.is_some(), "a planned insertion has room");
-            format.room(bytes)
+            placed.expect("a planned insertion has room").room
         });
+        note_room(&frame, new_len, room);
         self.files.dirty_data(dir, &frame, plan.new_size);
-        self.note_room(dir, plan.lbn, room);
+        self.hint_room(dir, plan.lbn, room);
         self.count_entry(dir, 1);
         if let Some(index) = plan.index {
             self.apply_index(index);
@@ -281,12 +280,20 @@ impl Directories {
     pub(crate) fn remove_name(&self, dir: &Rc<Inode>, hit: &Hit, plan: RemovePlan) -> Result<()> {
         let format = self.core.features.directories;
         let len = self.dir_len(dir, hit.lbn);
+        let before = noted_room(&hit.frame, len);
         let room = hit.frame.change(|b| {
             let bytes = &mut b.bytes_mut()[..len];
-            format.remove(bytes, hit.offset).map(|()| format.room(bytes))
+            let here = format.remove(bytes, hit.offset)?;
+            Ok::<usize, FsError>(match before {
+                Some(before) => before.max(here),
+                None => format.room(bytes),
+            })
         })?;
+        if before.is_some() {
+            note_room(&hit.frame, len, room);
+        }
         self.files.dirty_data(dir, &hit.frame, dir.d.borrow().size);
-        self.note_room(dir, hit.lbn, room);
+        self.hint_room(dir, hit.lbn, room);
         self.count_entry(dir, -1);
         if let Some(index) = plan.index {
             self.apply_index(index);
@@ -299,7 +306,10 @@ impl Directories {
     pub(crate) fn redirect(&self, dir: &Rc<Inode>, hit: &Hit, ino: Ino, kind: u32) -> Result<()> {
         let len = self.dir_len(dir, hit.lbn);
         let format = self.core.features.directories;
+        let noted = hit.frame.note();
         hit.frame.change(|b| format.set_ino(&mut b.bytes_mut()[..len], hit.offset, ino, kind))?;
+        // No entry became longer or shorter.
+        hit.frame.set_note(noted);
         let size = dir.d.borrow().size;
         self.files.dirty_data(dir, &hit.frame, size);
         Ok(())

@@ -194,7 +194,6 @@ impl Header {
             for (g, spare) in self.spares.iter().enumerate() {
                 block[56 + 4 * g..60 + 4 * g].copy_from_slice(&spare.to_le_bytes());
             }
-            block[LEN..].fill(0);
         });
         assert!(stored.is_some(), "the header left memory within a step");
     }

@@ -126,6 +126,8 @@ pub fn create(frames: &mut impl Frames, key: [u64; 2]) -> Result<(), StepError> 
     }
     let header = Header::new(block_size as u32, key);
     bucket::write(frames, header.primary(0), 0, 0, &[]);
+    // What is after the header stays zero.
+    frames.write(0, |block| block.fill(0));
     header.store(frames);
     Ok(())
 }
