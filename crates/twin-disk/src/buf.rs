@@ -10,6 +10,8 @@ const ALIGN: usize = 4096;
 const POOLED_FROM: usize = 16 * ALIGN;
 /// Buffers of this length or more are aligned; this costs at most an eighth of their memory.
 const ALIGNED_FROM: usize = 8 * ALIGN;
+/// A pool keeps this fraction of its bytes, whatever is in use.
+const SPARE: usize = 8;
 
 /// A buffer that is being filled and has one owner. A buffer of 32 KiB or more begins at a multiple
 /// of 4,096. A smaller one may lie anywhere, because alignment would double the memory of a block;
@@ -151,7 +153,8 @@ impl FreeList {
             kept.used += storage.len();
             return storage;
         }
-        while kept.bytes + kept.used + len > self.most_bytes
+        while kept.bytes > self.most_bytes / SPARE
+            && kept.bytes + kept.used + len > self.most_bytes
             && let Some(storage) = kept.storage.pop()
         {
             kept.bytes -= storage.len();
@@ -164,9 +167,11 @@ impl FreeList {
 impl FreeBuffers {
     /// Keeps storage for reuse, unless all storage together, in use or kept, would exceed `most_bytes`.
     /// Buffers in use count, because the bound is on the memory of the process: kept storage gives way
-    /// to them.
+    /// to them, but for a share of [`SPARE`]. What is in use may be the content of a full cache, which has
+    /// a bound of its own, and then each buffer that comes needs one that has just left.
     fn keep(&mut self, storage: Vec<u8>, most_bytes: usize) {
-        if self.bytes + self.used + storage.len() <= most_bytes {
+        let kept = self.bytes + storage.len();
+        if kept <= most_bytes / SPARE || kept + self.used <= most_bytes {
             self.bytes += storage.len();
             self.storage.push(storage);
         }
@@ -179,8 +184,8 @@ impl FreeBuffers {
 pub struct BufPool(Arc<FreeList>);
 
 impl BufPool {
-    /// A pool that keeps storage for reuse as long as it and what is in use are `most_bytes` at most.
-    /// More can be in use: what is needed is given.
+    /// A pool that keeps storage for reuse as long as it and what is in use are `most_bytes` at most; an eighth of
+    /// these it keeps in any case. More can be in use: what is needed is given.
     pub fn new(most_bytes: usize) -> BufPool {
         BufPool(Arc::new(FreeList { most_bytes, kept: Mutex::default() }))
     }
@@ -339,6 +344,23 @@ mod tests {
         assert!(all(&pool) > 1 << 20);
         drop((large, small, other));
         assert!(all(&pool) <= 1 << 20);
+    }
+
+    /// Each large write to a mount whose cache was full had new memory, which the kernel had to clear.
+    #[test]
+    fn a_cache_that_has_all_buffers_gets_those_that_leave_it() {
+        let pool = BufPool::new(1 << 20);
+        let mut cache: Vec<_> = (0..16).map(|_| pool.take(100_000)).collect();
+        for nth in 0..50 {
+            let leaves = cache.remove(0);
+            let at = leaves.as_ptr();
+            drop(leaves);
+            cache.push(pool.take(100_000));
+            assert_eq!(cache[15].as_ptr(), at, "{nth}");
+        }
+        cache.truncate(12);
+        let kept = pool.0.kept.lock().unwrap().bytes;
+        assert!((1..=(1 << 20) / SPARE).contains(&kept), "{kept}");
     }
 
     #[test]
