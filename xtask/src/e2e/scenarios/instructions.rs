@@ -23,15 +23,15 @@ const BUDGETS: &[(&str, &str, [u64; 2], u64)] = &[
         "a small file made, read, looked up and deleted",
         "small:warm=yes,files=",
         [100, 300],
-        175_000,
+        164_000,
     ),
-    ("a name made, renamed, linked, looked up and removed", "meta:names=", [50, 150], 865_000),
+    ("a name made, renamed, linked, looked up and removed", "meta:names=", [50, 150], 642_000),
     (
         "a transaction with an fsync",
         "tpcb:scan=no,accounts=10000,transactions=",
         [200, 1200],
         // A quarter of it is the simulated platter, which packs metadata; a mount does not do that.
-        123_000,
+        117_000,
     ),
 ];
 
