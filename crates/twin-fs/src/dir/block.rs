@@ -282,17 +282,31 @@ impl Format {
 
     /// Finds the entry of a name in a block.
     pub fn find(self, block: &[u8], name: &[u8]) -> Option<Found> {
-        let head_len = self.head_len();
-        let last = *name.last()?;
-        // Names of one directory often have a length and a beginning in common, so the last byte
-        // rules out most of them without a comparison of the whole.
-        let same = |at: usize| {
-            let found = &block[at..at + name.len()];
-            found[name.len() - 1] == last && found == name
-        };
-        self.places(block, 0)
-            .find(|&(at, head)| head.namlen == name.len() && head.ino != 0 && same(at + head_len))
-            .map(|(at, head)| self.item(block, at, head).found())
+        // This is the most frequent search of all, so it looks at no more of an entry than it has to: its lengths, and
+        // the name if it is as long. Names of one directory often have a beginning in common, too; the last byte rules
+        // out most of them.
+        let (ino_len, head_len, last) = (self.ino_len(), self.head_len(), *name.last()?);
+        let (mut offset, mut end) = (0, self.chunk_end(0, block.len())?);
+        loop {
+            let lengths: [u8; 4] = *block.get(offset + ino_len..)?.first_chunk()?;
+            if usize::from(lengths[3]) == name.len() {
+                let found = block.get(offset + head_len..)?.get(..name.len())?;
+                let head = (found[name.len() - 1] == last && found == name)
+                    .then(|| self.read_head(block, offset))
+                    .flatten()
+                    .filter(|head| head.ino != 0);
+                if let Some(head) = head {
+                    return Some(self.item(block, offset, head).found());
+                }
+            }
+            let reclen = usize::from(u16::from_le_bytes([lengths[0], lengths[1]]));
+            // No entry of a sound block is shorter, and the search comes to an end in any other.
+            offset += (reclen >= head_len).then_some(reclen)?;
+            if offset >= end {
+                offset = self.chunk_after(end);
+                end = self.chunk_end(offset, block.len())?;
+            }
+        }
     }
 
     /// The entry that begins at byte `offset`; `None` if none begins there.

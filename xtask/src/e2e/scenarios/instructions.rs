@@ -23,9 +23,9 @@ const BUDGETS: &[(&str, &str, [u64; 2], u64)] = &[
         "a small file made, read, looked up and deleted",
         "small:warm=yes,files=",
         [100, 300],
-        164_000,
+        156_000,
     ),
-    ("a name made, renamed, linked, looked up and removed", "meta:names=", [50, 150], 642_000),
+    ("a name made, renamed, linked, looked up and removed", "meta:names=", [50, 150], 537_000),
     (
         "a transaction with an fsync",
         "tpcb:scan=no,accounts=10000,transactions=",
