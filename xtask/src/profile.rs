@@ -43,7 +43,7 @@ const RATE: u64 = 1999;
 
 /// Rooms by the beginnings of the paths that functions have in them; the first that fits counts.
 const ROOMS: [(&str, &[&str]); 17] = [
-    ("generating the load", &["twin_trace::generate"]),
+    ("generating the load", &["twin_generate"]),
     ("replay", &["twin_trace::replay", "twin_trace::histogram"]),
     ("reading traces", &["twin_trace", "ZSTD_", "HUF_", "FSE_"]),
     ("watching the run", &["twin_lab"]),

@@ -17,7 +17,6 @@ use twin_lab::observe::{AT_RISK, Observing};
 use twin_lab::{Config, Figures, Run, Workload, simulate_with_history};
 use twin_settings::outside;
 use twin_sim::model;
-use twin_trace::generate;
 use twin_trace::replay::Pace;
 
 use crate::contender::Contender;
@@ -152,7 +151,7 @@ fn present<'a>(
 fn accesses(input: &Input, traces: &dyn Traces) -> Result<Accesses, String> {
     let opened = match input {
         Input::Generated(text, seed) => {
-            let source = generate::start(text, *seed).map_err(|error| error.to_string())?;
+            let source = twin_generate::start(text, *seed).map_err(|error| error.to_string())?;
             caches::Input::Operations(source)
         }
         Input::Recorded(path) => traces.accesses(path)?,
@@ -196,7 +195,7 @@ fn volume(
 fn run_case(input: &Input, traces: &dyn Traces, config: &str, pace: Pace) -> Result<Case, String> {
     let (workload, seed) = match input {
         Input::Generated(text, seed) => {
-            generate::start(text, *seed).map_err(|error| error.to_string())?;
+            twin_generate::start(text, *seed).map_err(|error| error.to_string())?;
             (Workload::Generated(text.clone(), *seed), *seed)
         }
         Input::Recorded(path) => (traces.workload(path)?, 1),

@@ -289,7 +289,7 @@ impl File {
         Config::parse(&self.simulation.config).map_err(|why| within("simulation", &why))?;
         if let Some(mount) = &self.mount {
             Config::parse(&mount.config).map_err(|why| within("mount", &why))?;
-            twin_trace::generate::start(&mount.workload, 1).map_err(|why| within("mount", &why))?;
+            twin_generate::start(&mount.workload, 1).map_err(|why| within("mount", &why))?;
         }
         Ok(Task {
             name: name.into(),

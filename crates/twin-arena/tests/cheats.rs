@@ -8,7 +8,6 @@ use twin_cache::replacement::{Policy, REGISTRY};
 use twin_cache::{Capacity, Item, Removal, Replacement};
 use twin_clean::volume::trace::Trace;
 use twin_lab::{Workload, caches};
-use twin_trace::generate;
 
 /// A small task, with limits that a slow build keeps.
 const TASK: &str = r#"
@@ -39,7 +38,7 @@ public = [{ workload = "zipf:file-bytes=1M,writes=300,reads=50%" }]
 
 /// The trace that the task names, which is generated, so that a policy can know it.
 fn known() -> Box<dyn twin_trace::Source> {
-    generate::start("zipf:file-bytes=4M,writes=4000,reads=80%,skew=0.6", 3).unwrap()
+    twin_generate::start("zipf:file-bytes=4M,writes=4000,reads=80%,skew=0.6", 3).unwrap()
 }
 
 struct Known;

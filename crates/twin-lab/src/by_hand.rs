@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::Deserialize;
+use twin_generate::by_hand::{self, Drawn, Group, Kind, Plan};
+use twin_generate::{Distribution, Measured};
 use twin_settings::SettingsError;
-use twin_trace::generate::by_hand::{self, Drawn, Group, Kind, Plan};
-use twin_trace::generate::{Distribution, Measured};
 
 use crate::workload::WorkloadError;
 use twin_report::table::{Cell, fixed, micros};

@@ -153,11 +153,10 @@ impl Source for Beginning {
 mod tests {
     use super::*;
     use std::sync::atomic::AtomicU64;
-    use twin_trace::generate;
 
     #[test]
     fn every_request_is_counted_once() {
-        let source = || generate::start("zipf:writes=3000", 1).unwrap();
+        let source = || twin_generate::start("zipf:writes=3000", 1).unwrap();
         let (mut plain, mut requests) = (source(), 0);
         while let Some(record) = plain.next_record().unwrap() {
             requests += u64::from(matches!(record, Record::Request { .. }));
@@ -172,7 +171,7 @@ mod tests {
 
     #[test]
     fn a_run_ends_soon_after_it_was_stopped() {
-        let source = generate::start("zipf:writes=30000", 1).unwrap();
+        let source = twin_generate::start("zipf:writes=30000", 1).unwrap();
         let stop = Arc::new(AtomicBool::new(false));
         let steps = Steps::of(Arc::new(|_| {})).until(Arc::clone(&stop));
         let mut counted = Counted::new(source, Some(steps));
@@ -184,7 +183,7 @@ mod tests {
 
     #[test]
     fn a_beginning_has_the_first_requests_and_no_more() {
-        let source = || generate::start("zipf:writes=300", 1).unwrap();
+        let source = || twin_generate::start("zipf:writes=300", 1).unwrap();
         let requests = |source: &mut dyn Source| {
             let mut requests = Vec::new();
             while let Some(record) = source.next_record().unwrap() {

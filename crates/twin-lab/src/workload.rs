@@ -5,11 +5,11 @@ use std::fmt;
 use std::io::{self, Read};
 use std::sync::Arc;
 
+use twin_generate::by_hand::{self, Plan};
 use twin_settings::{SettingsError, help_of};
-use twin_trace::generate::by_hand::{self, Plan};
 use twin_trace::readers::{self, Again, OpenError};
 use twin_trace::replay::Population;
-use twin_trace::{Reader, Source, TraceError, generate};
+use twin_trace::{Reader, Source, TraceError};
 
 use crate::steps::Beginning;
 
@@ -85,14 +85,14 @@ impl From<TraceError> for WorkloadError {
 /// Help on the generated workloads and their settings, and on foreign traces.
 pub fn help() -> String {
     let mut out = String::from("Generated workloads (name, or name:key=value,...):\n");
-    for entry in &generate::REGISTRY {
+    for entry in &twin_generate::REGISTRY {
         out += &format!("  {:<12} {}\n", entry.name, entry.about);
         out += &help_of(entry.params, "    ");
     }
     out += "  settings of each workload:\n";
-    out += &help_of(generate::COMMON, "    ");
+    out += &help_of(twin_generate::COMMON, "    ");
     out += "\nDistributions of workloads by hand (-w FILE.toml, docs/workloads.md):\n";
-    for (name, needs) in generate::DISTRIBUTIONS {
+    for (name, needs) in twin_generate::DISTRIBUTIONS {
         out += &format!("  {name:<12} {needs}\n");
     }
     out += "\nForeign formats of traces (--trace FILE --trace-format NAME):\n";
@@ -126,7 +126,7 @@ impl Workload {
                 Ok(Box::new(reader.map_err(WorkloadError::Trace)?))
             }
             Workload::Generated(text, seed) => {
-                generate::start(text, *seed).map_err(WorkloadError::Settings)
+                twin_generate::start(text, *seed).map_err(WorkloadError::Settings)
             }
             Workload::ByHand(plan, seed) => {
                 let (source, _) = by_hand::start(plan, *seed).map_err(WorkloadError::Settings)?;

@@ -13,9 +13,7 @@ use std::sync::Arc;
 use twin_fs::{Data, Fallocate, Op};
 use twin_rt::Rng;
 use twin_trace::replay::Pace;
-use twin_trace::{
-    FlightReader, FlightRecord, FlightWriter, Reader, Record, Source, Writer, generate,
-};
+use twin_trace::{FlightReader, FlightRecord, FlightWriter, Reader, Record, Source, Writer};
 
 use twin_lab::{Config, Workload, simulate, verify_flight};
 
@@ -124,7 +122,7 @@ fn twist(op: &mut Op, rng: &mut Rng) {
 fn trace(seed: u64, twisted: bool) -> Result<Vec<u8>, String> {
     let mut rng = Rng::stream(seed, "trace");
     let text = *rng.pick(&["small-files:files=12,bytes=3000", "zipf:writes=40"]);
-    let mut source = generate::start(text, seed).map_err(|error| error.to_string())?;
+    let mut source = twin_generate::start(text, seed).map_err(|error| error.to_string())?;
     let header = source.header().clone();
     let mut writer = Writer::new(Vec::new(), &header).map_err(|error| error.to_string())?;
     while let Some(mut record) = source.next_record().map_err(|error| error.to_string())? {

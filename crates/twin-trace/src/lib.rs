@@ -1,10 +1,11 @@
-//! Workloads: recorded, read, generated, replayed.
+//! Workloads: recorded, read, replayed.
 //!
 //! A workload is a stream of [`Record`]s: files that existed before ([`Node`]), requests with their
 //! times, and answers ([`Outcome`]). A [`Source`] produces them: a [`Reader`] reads a trace,
-//! [`generate`] makes workloads up, and the [`readers`] parse foreign traces ([`block`] those of
-//! devices). A [`Writer`] writes them. A [`Recorder`] around a file system records its operations,
-//! and a [`replay::Replayer`] repeats them on another file system.
+//! and the [`readers`] parse foreign traces ([`block`] those of devices); workloads that are made up
+//! are sources in a crate of their own, twin-generate. A [`Writer`] writes them. A [`Recorder`]
+//! around a file system records its operations, and a [`replay::Replayer`] repeats them on another
+//! file system.
 //!
 //! A flight log ([`FlightWriter`], [`FlightReader`]) holds everything that entered the core of a
 //! run, so that the run itself can be repeated. docs/trace-format.md describes the bytes of both.
@@ -14,8 +15,9 @@
 //! This crate opens no files: readers and writers take what the caller has opened.
 //!
 //! ```
-//! use twin_trace::{Reader, Source, Writer, generate};
-//! let mut workload = generate::start("zipf:writes=100", 1).unwrap();
+//! use twin_trace::{Reader, Source, Writer, readers};
+//! let table = "op,path,offset,length,at_s,client\nwrite,a/b,0,100,1,1\n";
+//! let mut workload = readers::open("path-operations", table.as_bytes()).unwrap();
 //! let mut writer = Writer::new(Vec::new(), &workload.header().clone())?;
 //! while let Some(record) = workload.next_record()? {
 //!     writer.record(&record)?;
@@ -34,7 +36,6 @@ mod error;
 mod flight;
 mod frame;
 mod framed;
-pub mod generate;
 mod histogram;
 mod kind;
 pub mod nfs;

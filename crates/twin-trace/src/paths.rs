@@ -221,7 +221,6 @@ impl Paths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::generate;
     use crate::readers;
 
     fn rows(source: Box<dyn Source>) -> Vec<PathOperation> {
@@ -286,13 +285,5 @@ mod tests {
                 .collect()
         };
         assert_eq!(second, since(&first));
-    }
-
-    #[test]
-    fn a_generated_workload_has_a_path_for_each_operation() {
-        let source = generate::start("build:files=20", 1).unwrap();
-        let all = rows(source);
-        assert!(all.len() > 100 && all.iter().any(|row| row.op == "write"));
-        assert!(all.iter().all(|row| !row.path.contains('#')), "{all:?}");
     }
 }

@@ -6,7 +6,7 @@ use twin_disk::Bytes;
 use twin_fs::{Data, Op, RenameMode, Request, XattrMode};
 use twin_rt::{Rng, SECS};
 use twin_trace::{
-    Ending, Outcome, Place, Problem, Reader, Record, Source, TraceError, Traits, Writer, generate,
+    Ending, Outcome, Place, Problem, Reader, Record, Source, TraceError, Traits, Writer,
 };
 
 fn open(bytes: &[u8]) -> Reader<&[u8]> {
@@ -255,20 +255,6 @@ fn a_record_that_no_frame_can_hold_is_refused() {
     writer.request(0, &Request::root(1, Op::Sync)).unwrap();
     let bytes = writer.finish().unwrap();
     assert_eq!(read_all(&mut open(&bytes)).unwrap().len(), 1);
-}
-
-#[test]
-fn an_operation_of_a_build_takes_less_than_12_bytes() {
-    let mut source = generate::start("build:files=300,clients=2,service=30us", 1).unwrap();
-    let mut writer = Writer::new(std::io::sink(), &source.header().clone()).unwrap();
-    let mut ops = 0;
-    while let Some(record) = source.next_record().unwrap() {
-        ops += u64::from(matches!(record, Record::Request { .. }));
-        writer.record(&record).unwrap();
-    }
-    writer.flush().unwrap();
-    let bytes_per_op = writer.written_bytes() as f64 / ops as f64;
-    assert!(ops > 20_000 && bytes_per_op < 12.0, "{ops} operations, {bytes_per_op} bytes each");
 }
 
 #[test]

@@ -3,7 +3,6 @@
 mod common;
 mod flight;
 mod format;
-mod generate;
 mod mutations;
 mod processes;
 mod readers;

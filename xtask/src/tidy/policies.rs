@@ -49,7 +49,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/twin-trace/src/readers/strace/data.rs", &["sync"], "the name of a system call"),
     ("crates/twin-trace/src/readers/strace/intake.rs", &["sync"], "the name of a system call"),
     (
-        "crates/twin-trace/src/generate/distribution.rs",
+        "crates/twin-generate/src/distribution.rs",
         &["uniform", "zipf"],
         "laws of probability, not workloads",
     ),

@@ -31,7 +31,18 @@ const ROOMS: &[(&str, &[&str])] = &[
     ),
     ("lab", &["twin-lab"]),
     ("report", &["twin-cli", "twin-report"]),
-    ("worlds", &["twin-age", "twin-host", "twin-sim", "twin-send", "twin-nfs", "twin-trace"]),
+    (
+        "worlds",
+        &[
+            "twin-age",
+            "twin-host",
+            "twin-sim",
+            "twin-send",
+            "twin-nfs",
+            "twin-generate",
+            "twin-trace",
+        ],
+    ),
     (
         "core",
         &[

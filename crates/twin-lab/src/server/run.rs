@@ -9,7 +9,7 @@ use twin_rt::{ClockOnly, Event, Nanos, Rt, Time};
 use twin_sim::SimDisk;
 use twin_sim::model::Wear;
 use twin_trace::replay::{self, Listener, Options, Replayer, Report};
-use twin_trace::{AccessStats, Histogram, Verb, generate};
+use twin_trace::{AccessStats, Histogram, Verb};
 
 use super::build::Built;
 use super::figures::{Fit, OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures, Whole};
@@ -377,13 +377,13 @@ fn of_file_system(
 pub fn fit(workload: &Workload) -> Result<Vec<Fit>, SimulateError> {
     let Workload::Generated(text, _) = workload else { return Ok(Vec::new()) };
     let wrong = |error| SimulateError::Workload(crate::workload::WorkloadError::Settings(error));
-    let Some(stands_for) = generate::stands_for(text).map_err(wrong)? else {
+    let Some(stands_for) = twin_generate::stands_for(text).map_err(wrong)? else {
         return Ok(Vec::new());
     };
     let mut source = workload.start().map_err(SimulateError::Workload)?;
     let stats = AccessStats::of(&mut *source)
         .map_err(|error| SimulateError::Workload(crate::workload::WorkloadError::Trace(error)))?;
-    let figure = |published: &generate::Published| Fit {
+    let figure = |published: &twin_generate::Published| Fit {
         workload: text.clone(),
         stands_for: stands_for.what,
         what: published.what,

@@ -3,10 +3,10 @@
 //! Contract: the search reads the users of the server of 1996 on one day, and the table is of another day, so that
 //! what the search did not see decides what is met.
 
+use twin_generate::{REGISTRY, SPRITE_USERS};
 use twin_lab::server::{Does, ServerFile, preset};
 use twin_report::units::figure as shown;
 use twin_settings::SettingsError;
-use twin_trace::generate::{self, REGISTRY, SPRITE_USERS};
 use twin_trace::{AccessStats, Source};
 
 use super::nvram::Saved;
@@ -57,7 +57,9 @@ fn users(settings: &str, day: u64) -> Result<Vec<Box<dyn Source>>, String> {
         let Does::Workload(of_client, _) = &client.does else { continue };
         let habits = of_client.split_once(':').map_or("", |(_, habits)| habits);
         let seed = day * 1000 + number as u64;
-        all.push(generate::start(&format!("{WORKLOAD}:{habits}{settings}"), seed).map_err(text)?);
+        all.push(
+            twin_generate::start(&format!("{WORKLOAD}:{habits}{settings}"), seed).map_err(text)?,
+        );
     }
     Ok(all)
 }
@@ -93,7 +95,7 @@ fn all_figures(settings: &str) -> Result<Vec<Figure>, String> {
 fn figures_of(stats: &AccessStats) -> Vec<Figure> {
     let stands_for = REGISTRY.get(WORKLOAD).ok().and_then(|kind| kind.stands_for);
     let published = stands_for.map_or(&[][..], |of| (of.published)());
-    let figure = |published: &generate::Published| Figure {
+    let figure = |published: &twin_generate::Published| Figure {
         what: published.what.into(),
         unit: published.unit,
         published: format!(
@@ -161,7 +163,7 @@ mod tests {
         let values: Vec<_> =
             SEARCH.iter().map(|(name, of)| (*name, text(name, of.starts[0]))).collect();
         let quick = format!("hours=1,from=12{}", settings(&values));
-        assert!(generate::start(&format!("{WORKLOAD}:{quick}"), 1).is_ok(), "{quick}");
+        assert!(twin_generate::start(&format!("{WORKLOAD}:{quick}"), 1).is_ok(), "{quick}");
     }
 
     #[test]

@@ -4,12 +4,12 @@
 use std::sync::Arc;
 
 use twin_cache::flush::{self, FlushBy, Grain, Survives};
+use twin_generate::SPRITE_USERS;
 use twin_lab::server::{
     Client, Does, Pace, ServerFigures, ServerFile, preset, simulate_server_telling,
 };
 use twin_lab::{Workload, plan};
 use twin_rt::{SECS, Time};
-use twin_trace::generate::SPRITE_USERS;
 
 use crate::variation::{OtherServer, Variation};
 use crate::work::Share;

@@ -1,6 +1,7 @@
 //! Random records of every kind, for tests of the format.
 #![allow(dead_code, unreachable_pub)] // Each test binary uses a part of it.
 
+pub mod replayed;
 pub mod script;
 pub mod tiny;
 

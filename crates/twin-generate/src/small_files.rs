@@ -6,13 +6,12 @@
 
 use twin_fs::{Ino, Op, ROOT_INO};
 use twin_settings::{Param, RegistryEntry, Unit, Values};
+use twin_trace::{Node, Outcome, Source};
 
-use super::Kind;
-use super::script::{Burst, Script, Scripted};
-use crate::record::{Node, Outcome};
-use crate::stream::Source;
+use crate::Kind;
+use crate::script::{Burst, Script, Scripted};
 
-pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
+pub(crate) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
     "small-files",
     "creating, reading and deleting many small files",
     Kind {

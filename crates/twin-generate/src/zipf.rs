@@ -5,13 +5,12 @@
 use twin_fs::ROOT_INO;
 use twin_rt::Rng;
 use twin_settings::{Param, RegistryEntry, Unit, Values};
+use twin_trace::{Node, Source};
 
-use super::Kind;
-use super::script::{Burst, FIRST_INO, Script, Scripted, mix, node};
-use crate::record::Node;
-use crate::stream::Source;
+use crate::Kind;
+use crate::script::{Burst, FIRST_INO, Script, Scripted, mix, node};
 
-pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
+pub(crate) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
     "zipf",
     "overwriting blocks of a file, few of them often (Zipf)",
     Kind {
@@ -220,7 +219,7 @@ mod tests {
     #[test]
     fn every_block_has_one_rank() {
         for blocks in [1, 2, 3, 100, 1000, 1024] {
-            let values = Values::of(&[ENTRY.maker.params, super::super::COMMON]);
+            let values = Values::of(&[ENTRY.maker.params, crate::COMMON]);
             let (block_bytes, fsync_every) = (values.number("block-bytes"), 0);
             let popularity = Zipf::new(blocks, 1.0);
             let (left, writes, reads) = (vec![1], 1, 0.0);

@@ -3,10 +3,10 @@
 use std::collections::BTreeSet;
 
 use twin_fs::{Op, ROOT_INO};
-use twin_trace::{Outcome, Record, Source, generate};
+use twin_trace::{Outcome, Record, Source};
 
 fn records(text: &str, seed: u64) -> Vec<Record> {
-    let mut source = generate::start(text, seed).unwrap();
+    let mut source = twin_generate::start(text, seed).unwrap();
     let mut records = Vec::new();
     while let Some(record) = source.next_record().unwrap() {
         records.push(record);
@@ -27,7 +27,7 @@ fn small() -> Vec<String> {
         ("file-server", "part=1%"),
         ("sprite-1991", "hours=1,from=12"),
     ];
-    assert_eq!(small.len(), generate::REGISTRY.len(), "a workload has no small settings here");
+    assert_eq!(small.len(), twin_generate::REGISTRY.len(), "a workload has no small settings here");
     small
         .iter()
         .map(|(name, settings)| format!("{name}:{settings},clients=3,service=9us"))
@@ -87,7 +87,7 @@ fn records_come_in_order_and_name_only_what_is_known() {
 
 #[test]
 fn a_wrong_name_or_setting_is_refused_with_what_would_do() {
-    let error = |text| generate::start(text, 0).err().unwrap().to_string();
+    let error = |text| twin_generate::start(text, 0).err().unwrap().to_string();
     assert!(error("bild").contains("build, small-files, mail"), "{}", error("bild"));
     assert!(error("zipf:blocks=3").contains("block-bytes"), "{}", error("zipf:blocks=3"));
     assert!(

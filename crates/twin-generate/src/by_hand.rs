@@ -12,12 +12,11 @@ use std::sync::Arc;
 use twin_fs::{Ino, ROOT_INO, file_type};
 use twin_rt::{Nanos, Rng, SECS};
 use twin_settings::{SettingsError, Values};
+use twin_trace::{Node, Source};
 
-use super::COMMON;
-use super::distribution::Distribution;
-use super::script::{Burst, FIRST_INO, Script, Scripted, TRANSFER, mix, node};
-use crate::record::Node;
-use crate::stream::Source;
+use crate::COMMON;
+use crate::distribution::Distribution;
+use crate::script::{Burst, FIRST_INO, Script, Scripted, TRANSFER, mix, node};
 
 /// How long a player waits between opening a file and playing it: time for the first parts.
 const BEFORE_PLAYING: Nanos = 15 * SECS;

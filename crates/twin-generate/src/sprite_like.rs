@@ -13,7 +13,7 @@
 //! A user reads files of the system, which nobody changes, and own ones; writes new files, most of
 //! which are removed within half a minute; appends to own files, and changes some of them.
 //!
-//! [`AccessStats`]: crate::AccessStats
+//! [`AccessStats`]: twin_trace::AccessStats
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -21,14 +21,13 @@ use std::collections::BinaryHeap;
 use twin_fs::{Ino, Op, ROOT_INO, SetAttr};
 use twin_rt::{Nanos, Rng, SECS};
 use twin_settings::{Param, RegistryEntry, Unit, Values};
+use twin_trace::{Node, Outcome, Source};
 
-use super::script::{Burst, FIRST_INO, Script, Scripted, TRANSFER, log_normal, mix, node};
-use super::sprite_tables::FIGURES;
-use super::{Kind, StandsFor, Zipf};
-use crate::record::{Node, Outcome};
-use crate::stream::Source;
+use crate::script::{Burst, FIRST_INO, Script, Scripted, TRANSFER, log_normal, mix, node};
+use crate::sprite_tables::FIGURES;
+use crate::{Kind, StandsFor, Zipf};
 
-pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
+pub(crate) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
     "sprite-like",
     "users of a Sprite file server, fitted to what was remembered of its traces (Baker 1991)",
     Kind {
@@ -38,7 +37,7 @@ pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
     },
 );
 
-pub(super) const FITTED: RegistryEntry<Kind> = RegistryEntry::new(
+pub(crate) const FITTED: RegistryEntry<Kind> = RegistryEntry::new(
     "sprite-1991",
     "the same users, fitted to the tables of the paper: bursts, larger files, bytes that die in minutes",
     Kind {
@@ -558,11 +557,11 @@ impl Script for SpriteLike {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{AccessStats, generate};
+    use twin_trace::AccessStats;
 
     /// The given figures of a workload that lie outside their ranges.
     fn outside(text: &str, seed: u64) -> Vec<(&'static str, f64)> {
-        let mut source = generate::start(text, seed).unwrap();
+        let mut source = crate::start(text, seed).unwrap();
         let stats = AccessStats::of(&mut *source).unwrap();
         let given = FIGURES.iter().filter(|figure| figure.given);
         let drawn = given.map(|figure| (figure, (figure.of)(&stats)));
@@ -590,7 +589,7 @@ mod tests {
     #[test]
     fn accesses_of_a_burst_come_together() {
         let bursts = |text: &str| {
-            let mut source = generate::start(text, 3).unwrap();
+            let mut source = crate::start(text, 3).unwrap();
             let stats = AccessStats::of(&mut *source).unwrap();
             stats.active_short_intervals as f64 / stats.accesses as f64
         };

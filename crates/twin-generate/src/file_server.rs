@@ -1,5 +1,5 @@
 //! `file-server`: the requests of one of the file servers of Blackwell, Harris and Seltzer
-//! ([`crate::nfs`]), as operations on a volume.
+//! ([`twin_trace::nfs`]), as operations on a volume.
 //!
 //! The stream is that of the study of cleaning in idle times, so that the same requests drive a
 //! mounted or simulated log and the study's bare one. A server is scaled down: its rates and pauses
@@ -14,16 +14,15 @@ use std::collections::BTreeMap;
 
 use twin_fs::{Ino, ROOT_INO, SetAttr};
 use twin_settings::{Param, RegistryEntry, Unit, Values};
+use twin_trace::nfs::{self, BLOCK_BYTES, NodeId, SERVERS, Stream, Totals};
+use twin_trace::{Node, Source};
 
-use super::Kind;
-use super::script::{Burst, FIRST_INO, Script, Scripted, node};
-use crate::nfs::{self, BLOCK_BYTES, NodeId, SERVERS, Stream, Totals};
-use crate::record::Node;
-use crate::stream::Source;
+use crate::Kind;
+use crate::script::{Burst, FIRST_INO, Script, Scripted, node};
 
 const SECTOR: u64 = 512;
 
-pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
+pub(crate) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
     "file-server",
     "requests to a file server of 1995 (Heuristic Cleaning), over days with pauses",
     Kind {

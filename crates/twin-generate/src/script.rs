@@ -9,22 +9,19 @@ use std::collections::{BinaryHeap, VecDeque};
 use twin_fs::{Cred, Data, Ino, Name, Op, ROOT_INO, Request, SetAttr, mode};
 use twin_rt::{Nanos, Rng, Time};
 use twin_settings::Values;
-
-use crate::error::TraceError;
-use crate::frame::{Header, Traits};
-use crate::kind::Kind;
-use crate::record::{ErrorCode, Node, NodeAttr, Outcome, Record};
-use crate::stream::Source;
+use twin_trace::{
+    ErrorCode, Header, Kind, Node, NodeAttr, Outcome, Record, Source, TraceError, Traits,
+};
 
 /// The user whose files the workloads use.
-pub(super) const USER: u32 = 1000;
+pub(crate) const USER: u32 = 1000;
 /// The number of the first node; the node with index `i` has this plus `i`.
-pub(super) const FIRST_INO: Ino = ROOT_INO + 1;
+pub(crate) const FIRST_INO: Ino = ROOT_INO + 1;
 /// The most bytes of one read or write.
-pub(super) const TRANSFER: u64 = 128 << 10;
+pub(crate) const TRANSFER: u64 = 128 << 10;
 
 /// The behaviour of the clients of a workload.
-pub(super) trait Script: 'static {
+pub(crate) trait Script: 'static {
     /// The number of nodes at the start.
     fn nodes(&self) -> u64;
 
@@ -47,19 +44,19 @@ enum Event {
 }
 
 /// A few operations of one client. Every operation advances the client's clock.
-pub(super) struct Burst {
+pub(crate) struct Burst {
     events: VecDeque<(Nanos, Event)>,
     clock: Nanos,
     next_ino: Ino,
     think_ns: f64,
     service_ns: f64,
     /// The random stream of the client.
-    pub(super) rng: Rng,
+    pub(crate) rng: Rng,
 }
 
 impl Burst {
     /// Adds an operation and its answer.
-    pub(super) fn op(&mut self, op: Op, outcome: Outcome) {
+    pub(crate) fn op(&mut self, op: Op, outcome: Outcome) {
         if self.think_ns > 0.0 {
             self.clock += self.rng.exponential(self.think_ns) as Nanos;
         }
@@ -74,36 +71,36 @@ impl Burst {
     }
 
     /// Adds a read that must have ended within this time. The client goes on when it has passed.
-    pub(super) fn read_within(&mut self, ino: Ino, off: u64, len: u64, within: Nanos) {
+    pub(crate) fn read_within(&mut self, ino: Ino, off: u64, len: u64, within: Nanos) {
         self.events.push_back((self.clock, Event::Request(Op::Read { ino, off, len: len as u32 })));
         self.clock += within;
         self.events.push_back((self.clock, Event::Reply(Outcome::Data(len))));
     }
 
     /// Sets an extended attribute.
-    pub(super) fn set_xattr(&mut self, ino: Ino, name: &[u8], value: &str) {
+    pub(crate) fn set_xattr(&mut self, ino: Ino, name: &[u8], value: &str) {
         let (name, value) = (name.into(), value.as_bytes().into());
         let mode = twin_fs::XattrMode::Any;
         self.op(Op::SetXattr { ino, name, value, mode }, Outcome::Done);
     }
 
     /// The client pauses for an exponentially distributed time with this mean.
-    pub(super) fn pause(&mut self, mean_ns: Nanos) {
+    pub(crate) fn pause(&mut self, mean_ns: Nanos) {
         self.clock += self.rng.exponential(mean_ns as f64) as Nanos;
     }
 
     /// The client pauses for this time.
-    pub(super) fn wait(&mut self, ns: Nanos) {
+    pub(crate) fn wait(&mut self, ns: Nanos) {
         self.clock += ns;
     }
 
     /// The client pauses until this time, if it has not passed.
-    pub(super) fn wait_until(&mut self, at: Nanos) {
+    pub(crate) fn wait_until(&mut self, at: Nanos) {
         self.clock = self.clock.max(at);
     }
 
     /// The client's time since the start.
-    pub(super) fn clock(&self) -> Nanos {
+    pub(crate) fn clock(&self) -> Nanos {
         self.clock
     }
 
@@ -113,17 +110,17 @@ impl Burst {
     }
 
     /// Looks up a name that exists.
-    pub(super) fn lookup(&mut self, dir: Ino, name: &[u8], ino: Ino) {
+    pub(crate) fn lookup(&mut self, dir: Ino, name: &[u8], ino: Ino) {
         self.op(Op::Lookup { dir, name: name.into() }, Outcome::Entry(ino));
     }
 
     /// Looks up a name that does not exist.
-    pub(super) fn miss(&mut self, dir: Ino, name: &[u8]) {
+    pub(crate) fn miss(&mut self, dir: Ino, name: &[u8]) {
         self.op(Op::Lookup { dir, name: name.into() }, Outcome::Failed(ErrorCode::NotFound));
     }
 
     /// Creates and opens a file.
-    pub(super) fn create(&mut self, dir: Ino, name: &[u8]) -> Ino {
+    pub(crate) fn create(&mut self, dir: Ino, name: &[u8]) -> Ino {
         let ino = self.new_ino();
         let op = Op::Create { dir, name: name.into(), mode: 0o644, exclusive: false };
         self.op(op, Outcome::Entry(ino));
@@ -131,35 +128,35 @@ impl Burst {
     }
 
     /// Creates a directory called `name` in `dir`, and returns its inode.
-    pub(super) fn make_dir(&mut self, dir: Ino, name: &[u8]) -> Ino {
+    pub(crate) fn make_dir(&mut self, dir: Ino, name: &[u8]) -> Ino {
         let ino = self.new_ino();
         self.op(Op::MakeDir { dir, name: name.into(), mode: 0o755 }, Outcome::Entry(ino));
         ino
     }
 
-    pub(super) fn open(&mut self, ino: Ino, write: bool) {
+    pub(crate) fn open(&mut self, ino: Ino, write: bool) {
         self.op(Op::Open { ino, read: true, write, truncate: false }, Outcome::Done);
     }
 
-    pub(super) fn release(&mut self, ino: Ino) {
+    pub(crate) fn release(&mut self, ino: Ino) {
         self.op(Op::Release { ino }, Outcome::Done);
     }
 
-    pub(super) fn getattr(&mut self, ino: Ino) {
+    pub(crate) fn getattr(&mut self, ino: Ino) {
         self.op(Op::GetAttr { ino }, Outcome::Attr);
     }
 
-    pub(super) fn setattr(&mut self, ino: Ino, set: SetAttr) {
+    pub(crate) fn setattr(&mut self, ino: Ino, set: SetAttr) {
         self.op(Op::SetAttr { ino, set }, Outcome::Attr);
     }
 
     /// Reads bytes that the file has.
-    pub(super) fn read(&mut self, ino: Ino, off: u64, len: u64) {
+    pub(crate) fn read(&mut self, ino: Ino, off: u64, len: u64) {
         self.op(Op::Read { ino, off, len: len as u32 }, Outcome::Data(len));
     }
 
     /// Reads a whole file of `size` bytes, as a kernel that reads ahead would.
-    pub(super) fn read_whole(&mut self, ino: Ino, size: u64) {
+    pub(crate) fn read_whole(&mut self, ino: Ino, size: u64) {
         let mut off = 0;
         while off < size {
             // Requests are whole pages; the last answer is shorter.
@@ -170,12 +167,12 @@ impl Burst {
         }
     }
 
-    pub(super) fn write(&mut self, ino: Ino, off: u64, len: u64) {
+    pub(crate) fn write(&mut self, ino: Ino, off: u64, len: u64) {
         self.op(Op::Write { ino, off, data: Data::Synthetic(len) }, Outcome::Written(len));
     }
 
     /// Writes a whole file of `size` bytes in pieces of at most `piece`.
-    pub(super) fn write_whole(&mut self, ino: Ino, size: u64, piece: u64) {
+    pub(crate) fn write_whole(&mut self, ino: Ino, size: u64, piece: u64) {
         let mut off = 0;
         while off < size {
             let len = piece.min(size - off);
@@ -184,26 +181,26 @@ impl Burst {
         }
     }
 
-    pub(super) fn fsync(&mut self, ino: Ino, data_only: bool) {
+    pub(crate) fn fsync(&mut self, ino: Ino, data_only: bool) {
         self.op(Op::Fsync { ino, data_only }, Outcome::Done);
     }
 
-    pub(super) fn unlink(&mut self, dir: Ino, name: &[u8]) {
+    pub(crate) fn unlink(&mut self, dir: Ino, name: &[u8]) {
         self.op(Op::Unlink { dir, name: name.into() }, Outcome::Done);
     }
 
-    pub(super) fn rename(&mut self, dir: Ino, name: &[u8], to_dir: Ino, to_name: &[u8]) {
+    pub(crate) fn rename(&mut self, dir: Ino, name: &[u8], to_dir: Ino, to_name: &[u8]) {
         let (name, to_name) = (name.into(), to_name.into());
         self.op(Op::Rename { dir, name, to_dir, to_name, mode: Default::default() }, Outcome::Done);
     }
 
-    pub(super) fn forget(&mut self, ino: Ino, count: u64) {
+    pub(crate) fn forget(&mut self, ino: Ino, count: u64) {
         self.op(Op::Forget { ino, count }, Outcome::Done);
     }
 }
 
 /// A directory or file of [`USER`] that exists at the start.
-pub(super) fn node(index: u64, dir: Ino, name: impl Into<Name>, size: Option<u64>) -> Node {
+pub(crate) fn node(index: u64, dir: Ino, name: impl Into<Name>, size: Option<u64>) -> Node {
     let (kind, nlink) = match size {
         None => (mode::DIRECTORY | 0o755, 2),
         Some(_) => (mode::REGULAR | 0o644, 1),
@@ -214,7 +211,7 @@ pub(super) fn node(index: u64, dir: Ino, name: impl Into<Name>, size: Option<u64
 }
 
 /// A length from a log-normal distribution with this median, between 1 and `max`.
-pub(super) fn log_normal(rng: &mut Rng, median: f64, sigma: f64, max: u64) -> u64 {
+pub(crate) fn log_normal(rng: &mut Rng, median: f64, sigma: f64, max: u64) -> u64 {
     // Box and Muller (1958).
     let radius = (-2.0 * (1.0 - rng.unit()).ln()).sqrt();
     let normal = radius * (std::f64::consts::TAU * rng.unit()).cos();
@@ -222,12 +219,12 @@ pub(super) fn log_normal(rng: &mut Rng, median: f64, sigma: f64, max: u64) -> u6
 }
 
 /// A fixed hash of two numbers, for sizes and names that must be the same at every call.
-pub(super) fn mix(a: u64, b: u64) -> u64 {
+pub(crate) fn mix(a: u64, b: u64) -> u64 {
     Rng::new(a.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ b).next_u64()
 }
 
 /// A word of two or three syllables, derived from a number, like the names that people give.
-pub(super) fn word(number: u64) -> String {
+pub(crate) fn word(number: u64) -> String {
     const SYLLABLES: [&str; 32] = [
         "net", "buf", "io", "hash", "tab", "sym", "lex", "fs", "mem", "str", "vec", "arg", "opt",
         "log", "err", "sig", "tim", "map", "par", "gen", "reg", "bit", "con", "dev", "ref", "obj",
@@ -248,7 +245,7 @@ struct Client {
 }
 
 /// A running script: a stream of records.
-pub(super) struct Scripted<S> {
+pub(crate) struct Scripted<S> {
     header: Header,
     script: S,
     node: u64,
@@ -261,7 +258,7 @@ pub(super) struct Scripted<S> {
 }
 
 impl<S: Script> Scripted<S> {
-    pub(super) fn start(name: &str, script: S, values: &Values, seed: u64) -> Box<dyn Source> {
+    pub(crate) fn start(name: &str, script: S, values: &Values, seed: u64) -> Box<dyn Source> {
         let mean = |name| values.number(name) as f64;
         let (think_ns, service_ns) = (mean("think"), mean("service"));
         let clients = (0..values.number("clients")).map(|i| {

@@ -1,6 +1,6 @@
 //! The replayer's own cost: a workload replayed on a file system that does nothing.
 //!
-//! `cargo build --release --example replay_overhead`, then time `replay_overhead WORKLOAD TIMES
+//! `cargo build --release -p twin-generate --example replay_overhead`, then time `replay_overhead WORKLOAD TIMES
 //! [generate|read|memory-read|memory|replay|record]`: `memory` replays records that are held in
 //! memory, `replay` a trace in memory that is expanded and decoded, `memory-read` and `read` only
 //! iterate over the records, `generate` only generates them, `record` is `memory` with a recorder
@@ -12,9 +12,7 @@ use std::cell::Cell;
 use twin_fs::{Attr, FileSystem, Ino, LookupEntry, Op, Reply, Request, Result};
 use twin_rt::{ClockOnly, Rt};
 use twin_trace::replay::{Options, Population, Replayer};
-use twin_trace::{
-    Header, Reader, Record, Recorder, RecorderOptions, Source, TraceError, Writer, generate,
-};
+use twin_trace::{Header, Reader, Record, Recorder, RecorderOptions, Source, TraceError, Writer};
 
 /// A file system that answers every request at once and with success.
 #[derive(Default)]
@@ -54,7 +52,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let text = args.first().map_or("build:files=4000,clients=4", String::as_str);
     let times: u32 = args.get(1).map_or(Ok(10), |n| n.parse())?;
     let what = args.get(2).map_or("replay", String::as_str);
-    let mut generated = generate::start(text, 1)?;
+    let mut generated = twin_generate::start(text, 1)?;
     let header = generated.header().clone();
     let (mut writer, mut records) = (Writer::new(Vec::new(), &header)?, Vec::new());
     while let Some(record) = generated.next_record()? {
@@ -66,7 +64,7 @@ fn main() -> std::result::Result<(), Box<dyn std::error::Error>> {
     let mut ops = 0u64;
     for _ in 0..times {
         match what {
-            "generate" => ops += count(&mut generate::start(text, 1)?)?,
+            "generate" => ops += count(&mut twin_generate::start(text, 1)?)?,
             "read" => ops += count(&mut Reader::new(&bytes[..])?)?,
             "memory-read" => ops += count(&mut Memory(&header, records.iter()))?,
             "record" => ops += record(&population, &mut Memory(&header, records.iter()))?,

@@ -10,13 +10,12 @@
 use twin_fs::{Ino, SetAttr, SetTime};
 use twin_rt::{MILLIS, Rng};
 use twin_settings::{Param, RegistryEntry, Unit, Values};
+use twin_trace::{Node, Source};
 
-use super::script::{Burst, FIRST_INO, Script, Scripted, log_normal, mix, node, word};
-use super::{Kind, Zipf};
-use crate::record::Node;
-use crate::stream::Source;
+use crate::script::{Burst, FIRST_INO, Script, Scripted, log_normal, mix, node, word};
+use crate::{Kind, Zipf};
 
-pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
+pub(crate) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
     "build",
     "compiling a C project: many lookups and small reads, objects, renames",
     Kind {

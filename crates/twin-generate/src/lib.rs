@@ -1,12 +1,28 @@
-//! Synthetic workloads. Each is a file here and a line in [`REGISTRY`], and produces the same
-//! records as a trace: nodes for the files that exist at the start, then timed requests with their
-//! answers, as a stream.
+//! Generated workloads: benchmarks, users and servers of papers, and those that a user describes.
 //!
-//! [`by_hand`] has those that a user describes.
+//! Each kind of workload is a file here and a line in [`REGISTRY`], and produces the same records as a
+//! trace ([`twin_trace`]): nodes for the files that exist at the start, then timed requests with their
+//! answers, as a stream. [`by_hand`] has those that a user describes, and [`Distribution`] the laws
+//! from which these draw.
 //!
-//! A workload is named in a line of text, `build` or `build:files=300,clients=2`, in the grammar of [`twin_settings`]. The same text and
-//! seed give the same records. No client changes a file that another client uses, so a replayer may
-//! let each run at its own speed.
+//! A workload is named in a line of text, `build` or `build:files=300,clients=2`, in the grammar of
+//! [`twin_settings`]. The same text and seed give the same records. No client changes a file that
+//! another client uses, so a replayer may let each run at its own speed.
+//!
+//! Start at [`start`].
+//!
+//! ```
+//! use twin_trace::{Reader, Source, Writer};
+//! let mut workload = twin_generate::start("zipf:writes=100", 1).unwrap();
+//! let mut writer = Writer::new(Vec::new(), &workload.header().clone())?;
+//! while let Some(record) = workload.next_record()? {
+//!     writer.record(&record)?;
+//! }
+//! let bytes = writer.finish()?;
+//! let mut reader = Reader::new(&bytes[..])?;
+//! assert!(reader.next_record()?.is_some());
+//! # Ok::<(), twin_trace::TraceError>(())
+//! ```
 
 mod build;
 pub mod by_hand;
@@ -25,9 +41,7 @@ pub use distribution::{DISTRIBUTIONS, Distribution, Measured};
 pub use zipf::Zipf;
 
 use twin_settings::{Named, Param, Registry, SettingsError, Unit, Values};
-
-use crate::accesses::AccessStats;
-use crate::stream::Source;
+use twin_trace::{AccessStats, Source};
 
 /// A kind of workload in the registry.
 pub struct Kind {

@@ -9,13 +9,12 @@ use std::collections::VecDeque;
 
 use twin_fs::{Ino, ROOT_INO};
 use twin_settings::{Param, RegistryEntry, Unit, Values};
+use twin_trace::{Node, Source};
 
-use super::Kind;
-use super::script::{Burst, FIRST_INO, Script, Scripted, node};
-use crate::record::Node;
-use crate::stream::Source;
+use crate::Kind;
+use crate::script::{Burst, FIRST_INO, Script, Scripted, node};
 
-pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
+pub(crate) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
     "tpcb",
     "a database: random pages overwritten, fsync after each transaction",
     Kind {

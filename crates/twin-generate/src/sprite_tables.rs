@@ -9,8 +9,9 @@
 //! Which figures a search may use is said here, once: those of 1991 on which parameters of the generator depend.
 //! The others are held out, and all of 1992, because the effect of an NVRAM is what studies of servers ask for.
 
-use super::Published;
-use crate::AccessStats;
+use twin_trace::AccessStats;
+
+use crate::Published;
 
 /// The place of a figure in the paper of 1991.
 macro_rules! of_1991 {
@@ -56,7 +57,7 @@ fn of(part: u64, all: u64) -> f64 {
 
 /// The published figures. The opens in an hour are those of all traces (table 1: 1,357,540 in 191.8 hours) over the
 /// mean number of active users (table 2: 9.1), and the range has the traces one by one with the same number.
-pub(super) const FIGURES: &[Published] = &[
+pub(crate) const FIGURES: &[Published] = &[
     percent("accesses that read only", 88.0, (82.0, 94.0), of_1991!("table 3"), |s| {
         s.share(s.read_only)
     }),

@@ -1,6 +1,6 @@
-//! How many bytes an operation takes in a trace: `cargo run --release --example trace_size`.
+//! How many bytes an operation takes in a trace: `cargo run --release -p twin-generate --example trace_size`.
 
-use twin_trace::{Record, Source, Writer, generate};
+use twin_trace::{Record, Source, Writer};
 
 fn main() {
     println!("{:>9} {:>10} {:>9}  workload", "ops", "bytes", "bytes/op");
@@ -19,7 +19,7 @@ fn main() {
 }
 
 fn size(text: &str) -> (u64, u64) {
-    let mut source = generate::start(text, 1).expect("the workloads above exist");
+    let mut source = twin_generate::start(text, 1).expect("the workloads above exist");
     let header = source.header().clone();
     let mut writer = Writer::new(std::io::sink(), &header).expect("a sink takes everything");
     let mut ops = 0;

@@ -8,7 +8,7 @@ use twin_rt::Rng;
 use twin_settings::grammar::Setting;
 use twin_settings::{Named, SettingsError, grammar, value};
 
-use super::Zipf;
+use crate::Zipf;
 
 /// The quantity that the values of a distribution measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

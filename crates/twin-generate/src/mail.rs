@@ -9,13 +9,12 @@ use std::collections::VecDeque;
 
 use twin_fs::{Ino, Op, ROOT_INO};
 use twin_settings::{Param, RegistryEntry, Unit, Values};
+use twin_trace::{DirOutcome, Node, Outcome, Source};
 
-use super::Kind;
-use super::script::{Burst, FIRST_INO, Script, Scripted, log_normal, mix, node};
-use crate::record::{DirOutcome, Node, Outcome};
-use crate::stream::Source;
+use crate::Kind;
+use crate::script::{Burst, FIRST_INO, Script, Scripted, log_normal, mix, node};
 
-pub(super) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
+pub(crate) const ENTRY: RegistryEntry<Kind> = RegistryEntry::new(
     "mail",
     "mailboxes and news groups: small files made durable, renamed, read, expired",
     Kind {
