@@ -51,7 +51,7 @@ const ROOMS: [(&str, &[&str]); 17] = [
     ("operations, inodes", &["twin_fs::ops", "twin_fs::inodes", "twin_fs::volume"]),
     ("directories", &["twin_fs::dir"]),
     ("file data", &["twin_fs::data"]),
-    ("rest of twin-fs", &["twin_fs"]),
+    ("rest of twin-fs", &["twin_fs", "twin_check"]),
     ("cache", &["twin_cache"]),
     ("layout", &["twin_lfs", "twin_ffs", "twin_clean", "vsfs"]),
     ("content of the simulated disk", &["twin_sim::platter"]),

@@ -28,7 +28,6 @@
 pub mod acl;
 mod admission;
 mod below;
-pub mod check;
 mod core;
 mod cpu;
 mod data;
@@ -70,7 +69,7 @@ mod volume;
 #[cfg(test)]
 mod volume_tests;
 mod write_back;
-mod xattr_list;
+pub mod xattr_list;
 
 pub use admission::{Admission, AdmissionGuard};
 pub use core::{BlockMapHook, Core};

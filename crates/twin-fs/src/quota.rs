@@ -358,11 +358,17 @@ impl Quotas {
 /// Bytes of an entry of the table.
 const ENTRY_BYTES: usize = 48;
 
-/// The name under which the root keeps the table, which no client can name.
-pub(crate) const TABLE_NAME: &[u8] = b"twinfs.quotas";
+/// The name of the attribute under which the root keeps the table of quotas, which no client can name; [`decode`] reads
+/// its value.
+pub const TABLE_NAME: &[u8] = b"twinfs.quotas";
 
-/// Reads a table: the last number that was given, and the quotas.
-pub(crate) fn decode(raw: &[u8]) -> Result<(QuotaId, BTreeMap<QuotaId, Quota>)> {
+/// Reads the table of quotas, the value of [`TABLE_NAME`]: the last number that was given to a quota, and the quotas by
+/// their numbers.
+///
+/// # Errors
+/// [`FsError::Corrupt`] if the bytes are no whole number of entries, or more than [`QUOTAS_MAX`], or if an entry has a
+/// number that was never given, a number that another entry has, or flags that do not exist.
+pub fn decode(raw: &[u8]) -> Result<(QuotaId, BTreeMap<QuotaId, Quota>)> {
     let bad = || {
         FsError::inconsistent(
             "the table of quotas cannot be decoded: `twinfs check --repair` gives it up",

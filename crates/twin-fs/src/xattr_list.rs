@@ -5,11 +5,13 @@
 
 use std::collections::BTreeMap;
 
-/// Names and values.
-pub(crate) type Attributes = BTreeMap<Vec<u8>, Vec<u8>>;
+/// The attributes of an inode: the value of each by its name, both as bytes.
+pub type Attributes = BTreeMap<Vec<u8>, Vec<u8>>;
 
-/// The list of these attributes.
-pub(crate) fn encode(attributes: &Attributes) -> Vec<u8> {
+/// The list of these attributes, without the length that comes before it in a hidden file. The caller has checked that
+/// names and values are no longer than [`NAME_MAX`](crate::NAME_MAX) and [`XATTR_VALUE_MAX`](crate::dir::XATTR_VALUE_MAX)
+/// bytes.
+pub fn encode(attributes: &Attributes) -> Vec<u8> {
     let mut out = Vec::new();
     for (name, value) in attributes {
         out.extend((name.len() as u16).to_le_bytes());
@@ -20,8 +22,9 @@ pub(crate) fn encode(attributes: &Attributes) -> Vec<u8> {
     out
 }
 
-/// The attributes in a list; `None` if it is cut off.
-pub(crate) fn decode(raw: &[u8]) -> Option<Attributes> {
+/// The attributes in a list, without the length that comes before it in a hidden file; `None` if the list is cut off. Of
+/// two attributes of one name the last counts; neither order nor contents are checked.
+pub fn decode(raw: &[u8]) -> Option<Attributes> {
     entries(raw).map(|entry| entry.map(|(name, value)| (name.to_vec(), value.to_vec()))).collect()
 }
 

@@ -1,6 +1,6 @@
 //! What the check of a volume has to know of this layout: the table of inodes and the two bitmaps.
 //!
-//! Contract: files, names and trees are checked and repaired by [`twin_fs::check`], which sees a volume as an
+//! Contract: files, names and trees are checked and repaired by [`twin_check`], which sees a volume as an
 //! [`Image`]. Changes stay in memory ([`Disk`]) until all is in order, and are written then; the volume counts
 //! as unmounted only after that, so a repair can be interrupted and begun again.
 //!
@@ -11,11 +11,11 @@
 use std::rc::Rc;
 
 use twin_cache::Lbn;
-use twin_disk::{BlockDevice, Bytes};
-use twin_fs::check::{
+use twin_check::{
     Claim, Finding, FindingKind, FoundInode, Image, Node, NumberState, Numbers, Phase, Progress,
     Report, Step,
 };
+use twin_disk::{BlockDevice, Bytes};
 use twin_fs::dinode::{Dinode, TRUNCATING};
 use twin_fs::geometry::{Geometry, Ptr};
 use twin_fs::{Cpu, FsError, Ino, ROOT_INO, Result, Settings};
@@ -45,10 +45,10 @@ pub(crate) async fn check(
     let disk = Disk::new(Rc::clone(&device), sb.clone());
     let mut image = VsfsImage { disk, claims, was_open: report.was_open };
     if !repair {
-        twin_fs::check::check(&mut image, &mut report, progress).await?;
+        twin_check::check(&mut image, &mut report, progress).await?;
         return Ok(report);
     }
-    let lost = twin_fs::check::repair(&mut image, true, &mut report, progress).await?;
+    let lost = twin_check::repair(&mut image, true, &mut report, progress).await?;
     sb.write(&*device, IN_USE).await?;
     image.disk.write().await?;
     if lost.is_empty() {

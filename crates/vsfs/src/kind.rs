@@ -2,8 +2,8 @@
 
 use std::rc::Rc;
 
+use twin_check::Progress;
 use twin_disk::BlockDevice;
-use twin_fs::check::Progress;
 use twin_fs::dump::{DumpError, Request, Sink, Structure};
 use twin_fs::{
     CheckReport, CheckRequest, Cpu, DeclaredConfig, FsError, Identity, LayoutConfig, LayoutKind,

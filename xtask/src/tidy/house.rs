@@ -18,7 +18,8 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-clean", &["twin-rt", "twin-settings"]),
     ("twin-cache", &["twin-disk"]),
     ("twin-fs", &["twin-cache"]),
-    ("twin-lfs", &["twin-fs", "twin-clean"]),
+    ("twin-check", &["twin-fs"]),
+    ("twin-lfs", &["twin-check", "twin-clean"]),
     ("twin-trace", &["twin-fs"]),
     ("twin-generate", &["twin-trace"]),
     ("twin-gather", &["twin-trace", "twin-nfs"]),
@@ -73,6 +74,7 @@ pub(super) const BELOW_HOST: &[&str] = &[
     "twin-clean",
     "twin-cache",
     "twin-fs",
+    "twin-check",
     "twin-trace",
     "twin-generate",
     "twin-age",
@@ -89,7 +91,7 @@ pub(super) const REGISTRY: &str = "crates/twin-lab/src/layouts.rs";
 
 /// The dependencies that a layout may have unless the table says otherwise, and the crates that may
 /// use all layouts.
-const OF_LAYOUTS: &[&str] = &["twin-fs"];
+const OF_LAYOUTS: &[&str] = &["twin-check"];
 const USES_LAYOUTS: &[&str] = &["twin-lab", "twin-lessons"];
 
 /// The layouts of the lessons, which run where the registry cannot be linked.

@@ -19,7 +19,7 @@ const LAYERS: &[&[&str]] = &[
     &["data"],
     &["orphans"],
     &["dir"],
-    &["check", "scrub"],
+    &["scrub"],
     &["ops", "write_back"],
     &["volume"],
 ];

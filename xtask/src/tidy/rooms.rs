@@ -50,6 +50,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "twin-ffs",
             "twin-lfs",
             "twin-clean",
+            "twin-check",
             "twin-fs",
             "twin-cache",
             "twin-bucket",

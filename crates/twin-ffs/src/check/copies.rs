@@ -5,8 +5,8 @@
 //! Contract: each is written with one request of one sector, or by mkfs alone, so no power failure leaves one
 //! of them in pieces.
 
+use twin_check::{Finding, FindingKind, Report, Severity};
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin, gather};
-use twin_fs::check::{Finding, FindingKind, Report, Severity};
 use twin_fs::{FsError, Result};
 
 use crate::format::{

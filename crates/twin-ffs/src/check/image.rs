@@ -2,7 +2,7 @@
 //! fragments are in use. Inodes are read from their tables, several at once.
 
 use twin_cache::Lbn;
-use twin_fs::check::{Finding, FindingKind, FoundInode, Report, Severity};
+use twin_check::{Finding, FindingKind, FoundInode, Report, Severity};
 use twin_fs::dinode::Dinode;
 use twin_fs::geometry::Ptr;
 use twin_fs::quota::QuotaNote;

@@ -1,6 +1,6 @@
 //! Compares the maps of the groups with what the inodes use.
 
-use twin_fs::check::{Finding, FindingKind, Node, NumberState, Report};
+use twin_check::{Finding, FindingKind, Node, NumberState, Report};
 use twin_fs::{Ino, mode};
 
 use super::image::FfsImage;

@@ -7,7 +7,7 @@
 //! repair can be begun again, because the volume counts as closed only at the end. Memory: one bit
 //! for each fragment, and what the shared checker needs.
 //!
-//! [`twin_fs::check`] checks files and names. The modules here read and change a clustered volume for
+//! [`twin_check`] checks files and names. The modules here read and change a clustered volume for
 //! it (`image`, `volume_image`, `round`) and check the maps of the groups (`maps`), and replicas, state and
 //! the journal's headers (`copies`).
 //!
@@ -31,8 +31,8 @@ pub(crate) mod volume_image;
 
 use std::rc::Rc;
 
+pub use twin_check::{Counts, Finding, FindingKind, Progress, Report, Severity};
 use twin_disk::{Block, BlockDevice, Buf, Class, Io, Origin};
-pub use twin_fs::check::{Counts, Finding, FindingKind, Progress, Report, Severity};
 use twin_fs::{Cpu, FsError, Result, Settings};
 use twin_rt::{BoxFuture, Rt};
 
@@ -108,7 +108,7 @@ async fn check_volume(
     }
     let mut image = FfsImage::new(view, &state);
     image.compares_data = data;
-    twin_fs::check::check(&mut image, &mut report, progress).await?;
+    twin_check::check(&mut image, &mut report, progress).await?;
     Ok(report)
 }
 
@@ -169,7 +169,7 @@ async fn repair_volume(
         end_journal(&*device, &sb, !state.closed, is_wrong, &mut report).await?;
     }
     let mut image = FfsImage::new(VolumeImage::new(Rc::clone(&device), sb.clone()), &state);
-    let lost = twin_fs::check::repair(&mut image, attended, &mut report, progress).await?;
+    let lost = twin_check::repair(&mut image, attended, &mut report, progress).await?;
     // While files are given names the volume must count as left open, even if it was closed before:
     // a crash then leads to another repair.
     // The next start counts what quotas are used.

@@ -4,11 +4,11 @@
 //! are written.
 
 use twin_cache::Lbn;
-use twin_disk::Bytes;
-use twin_fs::check::{
+use twin_check::{
     Claim, Finding, FindingKind, FoundInode, Image, Node, NumberState, Numbers, Phase, Progress,
     Report, Severity, Step,
 };
+use twin_disk::Bytes;
 use twin_fs::dinode::{Dinode, TRUNCATING};
 use twin_fs::geometry::{Geometry, Ptr};
 use twin_fs::{FsError, Ino, ROOT_INO, Result};

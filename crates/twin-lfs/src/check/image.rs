@@ -7,8 +7,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use twin_cache::Lbn;
+use twin_check::{FoundInode, NumberState};
 use twin_disk::Bytes;
-use twin_fs::check::{FoundInode, NumberState};
 use twin_fs::dinode::Dinode;
 use twin_fs::quota::QuotaNote;
 use twin_fs::{FsError, Ino, Result};

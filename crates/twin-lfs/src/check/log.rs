@@ -7,8 +7,8 @@
 
 use std::collections::BTreeMap;
 
+use twin_check::{Finding, FindingKind, NumberState, Phase, Progress, Report, Severity};
 use twin_disk::{Block, Class, Io, Origin, Pending, gather};
-use twin_fs::check::{Finding, FindingKind, NumberState, Phase, Progress, Report, Severity};
 use twin_fs::geometry::Ptr;
 use twin_fs::{FsError, Ino, mode};
 

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use twin_fs::check::NumberState;
+use twin_check::NumberState;
 use twin_fs::dinode::{Dinode, TRUNCATING};
 use twin_fs::{Ino, ROOT_INO};
 

@@ -1,7 +1,7 @@
 //! The ifile: the segment usage table, the inode map, and the list of free numbers.
 
 use twin_cache::Lbn;
-use twin_fs::check::{Finding, FindingKind, NumberState, Report, Severity, Step, Walk};
+use twin_check::{Finding, FindingKind, NumberState, Report, Severity, Step, Walk};
 use twin_fs::dinode::{HIDDEN, TRUNCATING};
 use twin_fs::{Ino, ROOT_INO};
 

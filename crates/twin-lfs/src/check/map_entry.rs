@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use twin_check::NumberState;
 use twin_fs::Ino;
-use twin_fs::check::NumberState;
 
 use crate::format::ImapEntry;
 

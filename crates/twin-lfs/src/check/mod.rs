@@ -9,7 +9,7 @@
 //! each fragment of segments in use, 40 bytes for each inode number, the changes of a repair, and
 //! what the shared checker needs.
 //!
-//! [`twin_fs::check`] checks files and names. The modules here check what only a log has:
+//! [`twin_check`] checks files and names. The modules here check what only a log has:
 //! superblocks and checkpoints (`start`), the ifile with the usage table, the inode map and the
 //! list of free numbers (`map`, `map_entry`), snapshots (`snapshots`), the places of inodes (`image`), which places are in
 //! use (`claims`), and the log, segment by segment (`log`). `round` is what the shared checker
@@ -45,10 +45,10 @@ mod tests;
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use twin_disk::BlockDevice;
-pub use twin_fs::check::{
+pub use twin_check::{
     Counts, FINDINGS_MAX, Finding, FindingKind, Phase, Progress, Report, Severity,
 };
+use twin_disk::BlockDevice;
 use twin_fs::{FsError, Result};
 use twin_rt::{BoxFuture, Rt};
 
@@ -87,7 +87,7 @@ pub fn check<'a>(
             report.notes.push("a fork: the contents of files are missing".into());
         }
         let mut image = LfsImage::new(view, options).of(newest.as_ref());
-        twin_fs::check::check(&mut image, &mut report, progress).await?;
+        twin_check::check(&mut image, &mut report, progress).await?;
         image.check_states(&mut report).await?;
         report.notes.push(image.usage_note());
         Ok(report)
@@ -125,7 +125,7 @@ async fn repair_volume(
     }
     let options = CheckOptions { data: options.data && !view.sb.without_contents };
     let mut image = LfsImage::new(view, options).of(newest.as_ref()).for_repair();
-    let mut lost = twin_fs::check::repair(&mut image, true, &mut report, progress).await?;
+    let mut lost = twin_check::repair(&mut image, true, &mut report, progress).await?;
     report.notes.push(image.usage_note());
     if report.is_clean() {
         if report.was_open {
@@ -136,7 +136,7 @@ async fn repair_volume(
     if image.cut_unreadable(&mut report).await? {
         // The first pass has reported the damage; only new losses are added.
         let mut again = Report { losses: std::mem::take(&mut report.losses), ..Report::default() };
-        lost = twin_fs::check::repair(&mut image, true, &mut again, progress).await?;
+        lost = twin_check::repair(&mut image, true, &mut again, progress).await?;
         report.losses = again.losses;
         report.paths.extend(again.paths);
     }

@@ -11,8 +11,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use twin_cache::{Frame, Lbn};
+use twin_check::{FindingKind, NumberState, Report, Walk};
 use twin_disk::{Block, BlockDevice, Buf, Bytes, Origin};
-use twin_fs::check::{FindingKind, NumberState, Report, Walk};
 use twin_fs::dinode::Dinode;
 use twin_fs::geometry::Ptr;
 use twin_fs::quota::QuotaNote;
@@ -273,7 +273,7 @@ impl LfsImage {
         cuts.retain(|_, lbns| !lbns.is_empty());
         for (&ino, lbns) in &cuts {
             if let Ok(found) = self.inode(ino).await {
-                twin_fs::check::cut(self, found.d, lbns.clone(), report).await?;
+                twin_check::cut(self, found.d, lbns.clone(), report).await?;
             }
         }
         Ok(!cuts.is_empty())

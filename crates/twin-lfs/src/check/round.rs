@@ -3,11 +3,11 @@
 //! Contract: changes stay in memory; see [`image`](super::image).
 
 use twin_cache::Lbn;
-use twin_disk::Bytes;
-use twin_fs::check::{
+use twin_check::{
     Claim, Finding, FindingKind, FoundInode, Image, Node, NumberState, Numbers, Progress, Report,
     Severity, Step,
 };
+use twin_disk::Bytes;
 use twin_fs::dinode::{Dinode, HIDDEN, TRUNCATING};
 use twin_fs::geometry::{Geometry, Ptr, UNWRITTEN};
 use twin_fs::{Ino, Result};

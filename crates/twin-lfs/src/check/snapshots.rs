@@ -5,8 +5,8 @@
 
 use std::rc::Rc;
 
+use twin_check::{Finding, FindingKind, Progress, Report, Severity, Step, Walk};
 use twin_fs::Result;
-use twin_fs::check::{Finding, FindingKind, Progress, Report, Severity, Step, Walk};
 use twin_fs::dinode::{Dinode, HIDDEN};
 
 use super::CheckOptions;
@@ -170,7 +170,7 @@ impl LfsImage {
         match self.options.data {
             true => {
                 let mut ignore = |_: Progress| {};
-                twin_fs::check::check(&mut image, &mut report, &mut ignore).await?;
+                twin_check::check(&mut image, &mut report, &mut ignore).await?;
             }
             false => image.read_ifile(&mut report).await,
         }

@@ -31,7 +31,7 @@ impl Live {
         let sb = view.sb.clone();
         let mut image = LfsImage::new(view, CheckOptions { data: true });
         let ignore = &mut |_| {};
-        let checking = twin_fs::check::check(&mut image, &mut report, ignore);
+        let checking = twin_check::check(&mut image, &mut report, ignore);
         rt.block_on(checking).unwrap().unwrap();
         assert!(report.is_clean(), "{report}");
         let mut parts = BTreeMap::new();

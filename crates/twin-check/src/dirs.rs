@@ -1,16 +1,16 @@
 //! Checks and repairs directories: their blocks, their entries, and the inodes that these lead to.
 
 use twin_disk::Bytes;
+use twin_fs::dinode::Dinode;
+use twin_fs::dir::block::Item;
+use twin_fs::dir::name_hash;
+use twin_fs::geometry::Ptr;
+use twin_fs::{FsError, Ino, ROOT_INO, Result, mode};
 
-use super::{
+use crate::{
     Checker, Child, Dir, Finding, FindingKind, FoundInode, Node, NumberState, Phase, Progress,
     Step, Walk,
 };
-use crate::dinode::Dinode;
-use crate::dir::block::Item;
-use crate::dir::name_hash;
-use crate::geometry::Ptr;
-use crate::{FsError, Ino, ROOT_INO, Result, mode};
 
 /// Number of inodes of directories that are read together.
 const BATCH: usize = 512;
@@ -50,7 +50,7 @@ enum Fix {
 
 impl Checker<'_> {
     /// Checks all directories, many inodes at a time.
-    pub(super) async fn check_dirs(&mut self) -> Result<()> {
+    pub(crate) async fn check_dirs(&mut self) -> Result<()> {
         let order = std::mem::take(&mut self.dir_order);
         self.wanted.extend(self.report.inodes());
         let total = order.len() as u64;

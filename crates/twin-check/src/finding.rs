@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
-use crate::{FsError, Ino};
+use twin_fs::{FsError, Ino};
 
 /// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -394,14 +394,14 @@ pub struct Progress {
     pub total: u64,
 }
 
-impl From<Finding> for crate::dump::Problem {
+impl From<Finding> for twin_fs::dump::Problem {
     fn from(finding: Finding) -> Self {
         let what = format!("{}: {}", finding.kind.name(), finding.what);
-        crate::dump::Problem { at: finding.at, what }
+        twin_fs::dump::Problem { at: finding.at, what }
     }
 }
 
-impl From<Report> for crate::CheckReport {
+impl From<Report> for twin_fs::CheckReport {
     /// Puts the report into words: losses first, then the notes and the counts.
     fn from(report: Report) -> Self {
         let c = report.counts;
@@ -415,6 +415,6 @@ impl From<Report> for crate::CheckReport {
         ));
         let findings = report.findings.iter().map(|f| f.in_words(&report.paths)).collect();
         let Report { more_findings, rescued, skipped_data, .. } = report;
-        crate::CheckReport { findings, more_findings, notes, rescued, skipped_data }
+        twin_fs::CheckReport { findings, more_findings, notes, rescued, skipped_data }
     }
 }

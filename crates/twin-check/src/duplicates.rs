@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use twin_cache::Lbn;
+use twin_fs::dinode::Dinode;
+use twin_fs::geometry::Parent;
+use twin_fs::{Ino, ROOT_INO, Result};
 
-use super::{Checker, Finding, FindingKind, NumberState, Step, Walk};
-use crate::dinode::Dinode;
-use crate::geometry::Parent;
-use crate::{Ino, ROOT_INO, Result};
+use crate::{Checker, Finding, FindingKind, NumberState, Step, Walk};
 
 /// The largest number of places for which the layout is asked who owns them.
 const ASKED_MAX: u32 = 1000;
@@ -40,7 +40,7 @@ struct Use {
 
 impl Checker<'_> {
     /// Leaves each place that was claimed twice to one file.
-    pub(super) async fn check_duplicates(&mut self) -> Result<()> {
+    pub(crate) async fn check_duplicates(&mut self) -> Result<()> {
         if self.twice.is_empty() {
             return Ok(());
         }

@@ -3,25 +3,26 @@
 //! Contract: what lies in a block behind the end of the directory is neither read nor changed. A
 //! block that the directory does not have stays as it is.
 
-use super::Checker;
-use crate::dinode::Dinode;
-use crate::{ROOT_INO, Result};
+use twin_fs::dinode::Dinode;
+use twin_fs::{ROOT_INO, Result};
+
+use crate::Checker;
 
 impl Checker<'_> {
     /// Number of bytes of a block that belong to the directory: the last block may be used in part.
-    pub(super) fn bytes_in(&self, d: &Dinode, lbn: u64, bytes: &[u8]) -> usize {
+    pub(crate) fn bytes_in(&self, d: &Dinode, lbn: u64, bytes: &[u8]) -> usize {
         let before = lbn.saturating_mul(self.geometry.block_size.into());
         d.size.saturating_sub(before).min(bytes.len() as u64) as usize
     }
 
     /// Replaces the damaged chunks of a directory's block by empty ones, which in the first chunk
     /// have the dots. A device writes each chunk by itself, so the names in the others are good.
-    pub(super) fn repair_block(&self, d: &Dinode, lbn: u64, bytes: &mut [u8]) {
+    pub(crate) fn repair_block(&self, d: &Dinode, lbn: u64, bytes: &mut [u8]) {
         let format = self.features.directories;
         let unit = self.geometry.dir_unit().min(bytes.len());
         let unit = match format {
-            crate::DirFormat::Modern => unit,
-            _ => unit.min(crate::geometry::DIR_CHUNK),
+            twin_fs::DirFormat::Modern => unit,
+            _ => unit.min(twin_fs::geometry::DIR_CHUNK),
         };
         for (i, chunk) in bytes.chunks_exact_mut(unit).enumerate() {
             let own = (lbn == 0 && i == 0).then_some(d.ino);
@@ -37,7 +38,7 @@ impl Checker<'_> {
     }
 
     /// Removes the entry at a place of a directory.
-    pub(super) async fn remove_entry(&mut self, d: &Dinode, lbn: u32, offset: u32) -> Result<()> {
+    pub(crate) async fn remove_entry(&mut self, d: &Dinode, lbn: u32, offset: u32) -> Result<()> {
         let format = self.features.directories;
         self.change_dir_block(d, lbn.into(), |raw| {
             let _ = format.remove(raw, offset as usize);
@@ -46,7 +47,7 @@ impl Checker<'_> {
     }
 
     /// Changes the bytes of a block that belong to a directory.
-    pub(super) async fn change_dir_block(
+    pub(crate) async fn change_dir_block(
         &mut self,
         d: &Dinode,
         lbn: i64,

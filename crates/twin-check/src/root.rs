@@ -3,15 +3,16 @@
 //! Contract: a volume whose root is lost gets an empty one, as `fsck` gives it. The next round
 //! finds its files without a name, and they go to `lost+found` in the new root.
 
-use super::{Checker, Finding, FindingKind, NumberState};
-use crate::dinode::Dinode;
-use crate::geometry::Ptr;
-use crate::{FsError, ROOT_INO, Result, Timestamp, mode};
+use twin_fs::dinode::Dinode;
+use twin_fs::geometry::Ptr;
+use twin_fs::{FsError, ROOT_INO, Result, Timestamp, mode};
+
+use crate::{Checker, Finding, FindingKind, NumberState};
 
 impl Checker<'_> {
     /// Makes a root if there is none. This comes after the check of inodes, because only then is it
     /// known which places are free.
-    pub(super) async fn check_root(&mut self) -> Result<()> {
+    pub(crate) async fn check_root(&mut self) -> Result<()> {
         if self.node(ROOT_INO).is_some_and(|node| node.state == NumberState::Read) {
             return Ok(());
         }

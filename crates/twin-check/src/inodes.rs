@@ -1,14 +1,14 @@
 //! Checks inodes: their own fields, their trees of blocks, and the places that these use.
 
 use twin_cache::Lbn;
+use twin_fs::dinode::{Dinode, HIDDEN, TRUNCATING};
+use twin_fs::geometry::Parent;
+use twin_fs::{Ino, ROOT_INO, Result, mode};
 
-use super::{
+use crate::{
     Checker, Claim, Finding, FindingKind, FoundInode, NAMED_MAX, NumberState, Phase, Progress,
     Severity, Step, Walk,
 };
-use crate::dinode::{Dinode, HIDDEN, TRUNCATING};
-use crate::geometry::Parent;
-use crate::{Ino, ROOT_INO, Result, mode};
 
 /// Number of inodes that are read together.
 const BATCH: usize = 8192;
@@ -26,7 +26,7 @@ struct Seen {
 
 impl Checker<'_> {
     /// Checks all inodes and claims their blocks.
-    pub(super) async fn check_inodes(&mut self, order: &[Ino]) -> Result<()> {
+    pub(crate) async fn check_inodes(&mut self, order: &[Ino]) -> Result<()> {
         let total = order.len() as u64;
         for (nth, some) in order.chunks(BATCH).enumerate() {
             let done = (nth * BATCH) as u64;
@@ -181,7 +181,7 @@ impl Checker<'_> {
             d.index_ino = 0;
         }
         if special {
-            d.ptrs.fill(crate::geometry::Ptr::HOLE);
+            d.ptrs.fill(twin_fs::geometry::Ptr::HOLE);
         }
         self.image.put_inode(d).await?;
         Ok(true)

@@ -3,11 +3,12 @@
 
 use std::collections::BTreeSet;
 
-use super::{Checker, Child, Finding, FindingKind};
-use crate::{Ino, ROOT_INO, Result, mode};
+use twin_fs::{Ino, ROOT_INO, Result, mode};
+
+use crate::{Checker, Child, Finding, FindingKind};
 
 impl Checker<'_> {
-    pub(super) async fn check_tree(&mut self) -> Result<()> {
+    pub(crate) async fn check_tree(&mut self) -> Result<()> {
         let mut children = std::mem::take(&mut self.children);
         children.sort_unstable();
         for names in children.chunk_by(|a, b| a.ino == b.ino) {
@@ -18,7 +19,7 @@ impl Checker<'_> {
     }
 
     /// The index of a directory in `dirs`.
-    pub(super) fn dir_at(&self, dir: Ino) -> Option<usize> {
+    pub(crate) fn dir_at(&self, dir: Ino) -> Option<usize> {
         self.dirs.binary_search_by_key(&dir, |d| d.ino).ok()
     }
 

@@ -4,9 +4,10 @@
 //! to it and claims its blocks. A repair takes it as free at once but frees it when the round has
 //! ended, and claims its blocks only then, after those of all files with names.
 
-use super::{Checker, Claim, Node, NumberState, Step, Walk};
-use crate::Result;
-use crate::dinode::{Dinode, HIDDEN};
+use twin_fs::Result;
+use twin_fs::dinode::{Dinode, HIDDEN};
+
+use crate::{Checker, Claim, Node, NumberState, Step, Walk};
 
 impl Checker<'_> {
     /// The hidden files that an inode leads to, if they are that, are in use and have no other owner.
@@ -22,7 +23,7 @@ impl Checker<'_> {
 
     /// Gives the hidden files of an inode without names to it. It is in use until the next mount
     /// frees it, and they with it, so they are no strays.
-    pub(super) async fn keep_hidden(&mut self, d: &Dinode) -> Result<()> {
+    pub(crate) async fn keep_hidden(&mut self, d: &Dinode) -> Result<()> {
         for hidden in self.hidden_of(d).await? {
             if let Some(node) = self.node_mut(hidden.ino) {
                 node.owner = d.ino;
@@ -32,7 +33,7 @@ impl Checker<'_> {
     }
 
     /// Frees an inode without names and its hidden files, as the next mount would.
-    pub(super) async fn free_removed(&mut self, d: &Dinode) -> Result<()> {
+    pub(crate) async fn free_removed(&mut self, d: &Dinode) -> Result<()> {
         for hidden in self.hidden_of(d).await? {
             self.remove_later(hidden);
         }
@@ -50,7 +51,7 @@ impl Checker<'_> {
 
     /// Gives removed inodes back what they have until the round has ended. It comes last, so that of
     /// two files that use a place the one with a name has it.
-    pub(super) async fn claim_removed(&mut self) {
+    pub(crate) async fn claim_removed(&mut self) {
         for (d, node) in self.removed.clone() {
             if let Some(there) = self.node_mut(d.ino) {
                 *there = node;
@@ -61,7 +62,7 @@ impl Checker<'_> {
 
     /// Claims the blocks of an inode without names; of places that other files have too it takes note
     /// if `notes`.
-    pub(super) async fn claim_blocks(&mut self, d: &Dinode, notes: bool) {
+    pub(crate) async fn claim_blocks(&mut self, d: &Dinode, notes: bool) {
         let mut walk = Walk::new(d);
         while let Some(step) = walk.next(&self.geometry) {
             let Step { lbn, ptr } = step;
@@ -80,7 +81,7 @@ impl Checker<'_> {
     }
 
     /// Takes note of a place that another file has too.
-    pub(super) fn note_duplicate(&mut self, step: Step) {
+    pub(crate) fn note_duplicate(&mut self, step: Step) {
         let frags = u64::from(step.ptr.len.div_ceil(self.geometry.frag_size));
         self.twice.extend(step.ptr.addr..step.ptr.addr + frags);
     }

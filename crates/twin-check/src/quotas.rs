@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use super::{Checker, Finding, FindingKind};
-use crate::quota::{self, Quota, QuotaId, TABLE_NAME};
-use crate::xattr_list::encode;
-use crate::{ROOT_INO, Result};
+use twin_fs::quota::{self, Quota, QuotaId, TABLE_NAME};
+use twin_fs::xattr_list::encode;
+use twin_fs::{ROOT_INO, Result};
+
+use crate::{Checker, Finding, FindingKind};
 
 impl Checker<'_> {
     /// The table of quotas, if the root has one that can be read. A repair removes one that cannot.
@@ -36,7 +37,7 @@ impl Checker<'_> {
 
     /// Compares what the table of quotas says is in use with the sum of all inodes. Nothing is
     /// compared if the volume was left open: the next start counts then, as it does after a repair.
-    pub(super) async fn check_quotas(&mut self) -> Result<()> {
+    pub(crate) async fn check_quotas(&mut self) -> Result<()> {
         let Some(table) = self.quota_table().await? else { return Ok(()) };
         if !self.image.quotas_are_counted() {
             return Ok(());

@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use twin_disk::Bytes;
+use twin_fs::dinode::Dinode;
+use twin_fs::dir::index::{self, Frames, Header, StepError};
+use twin_fs::{FsError, Result};
 
-use super::{Checker, Finding, FindingKind, Severity};
-use crate::dinode::Dinode;
-use crate::dir::index::{self, Frames, Header, StepError};
-use crate::{FsError, Result};
+use crate::{Checker, Finding, FindingKind, Severity};
 
 /// The largest number of blocks of an index that are kept in memory.
 const KEPT_BLOCKS: usize = 256;
@@ -29,7 +29,7 @@ impl Frames for IndexBlocks {
 impl Checker<'_> {
     /// The inode of a directory's index. If it is not that of an index, a repair drops it, and the
     /// volume makes a new one when it needs it.
-    pub(super) async fn assign_index(&mut self, d: &mut Dinode) -> Result<Option<Dinode>> {
+    pub(crate) async fn assign_index(&mut self, d: &mut Dinode) -> Result<Option<Dinode>> {
         let index = self.assign_owner(d.ino, d.index_ino).await?;
         if index.is_none() && self.how.fixes {
             d.index_ino = 0;
@@ -39,7 +39,7 @@ impl Checker<'_> {
     }
 
     /// The key of an index's hash, if its header can be read.
-    pub(super) async fn index_key(&mut self, index: &Dinode) -> Option<[u64; 2]> {
+    pub(crate) async fn index_key(&mut self, index: &Dinode) -> Option<[u64; 2]> {
         let mut kept = IndexBlocks::default();
         let header = self.drive(index, &mut kept, |kept| index::header(kept)).await;
         // The check of the whole index reports what is wrong with it.
@@ -62,7 +62,7 @@ impl Checker<'_> {
                     let ptr = if inside {
                         self.ptr(index, lbn as i64).await?
                     } else {
-                        crate::geometry::Ptr::HOLE
+                        twin_fs::geometry::Ptr::HOLE
                     };
                     if ptr.is_hole() {
                         let what = format!("the index has no block {lbn}");
@@ -83,7 +83,7 @@ impl Checker<'_> {
 
     /// Checks an index against its directory's names, `slots`: hash and block of each, sorted.
     /// `slots` is `None` if not all names are known.
-    pub(super) async fn check_index(
+    pub(crate) async fn check_index(
         &mut self,
         d: &mut Dinode,
         index: &Dinode,

@@ -1,4 +1,8 @@
-//! The checker of names, links, trees of blocks, indexes and attributes, for every layout.
+//! The checker and repair of names, links, trees of blocks, indexes and attributes, for every layout.
+//!
+//! Main types: [`Image`] (a volume as it lies on a device, which a layout shows), [`Report`] (what a check found and a
+//! repair lost, as [`Finding`]s), [`Walk`] (the blocks of a file, one [`Step`] after the other). Start at [`Image`], then
+//! [`check`] and [`repair`]; the smallest layout that uses them is vsfs (`crates/vsfs/src/check.rs`).
 //!
 //! Contract: a layout implements [`Image`], which says where inodes and blocks are and which places
 //! are in use. The checker does everything that is the same for all layouts; the layout checks its
@@ -33,12 +37,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use twin_cache::Lbn;
 use twin_disk::Bytes;
+use twin_fs::dinode::{DAMAGED, Dinode};
+use twin_fs::geometry::{Geometry, Parent, Ptr};
+use twin_fs::quota::{QuotaId, QuotaUse};
+use twin_fs::{Features, FsError, Ino, Result, mode};
 use twin_rt::BoxFuture;
 
-use crate::dinode::{DAMAGED, Dinode};
-use crate::geometry::{Geometry, Parent, Ptr};
-use crate::quota::{QuotaId, QuotaUse};
-use crate::{Features, FsError, Ino, Result, mode};
 pub use finding::{
     Counts, FINDINGS_MAX, Finding, FindingKind, Loss, NAMED_MAX, Phase, Progress, Report, Severity,
 };
@@ -48,7 +52,7 @@ pub use walk::{Step, Walk};
 /// The largest number of rounds of a repair.
 const ROUNDS: usize = 12;
 
-/// A volume as it lies on a device. A layout implements this for its checker; see the module.
+/// A volume as it lies on a device. A layout implements this for its checker; see the crate.
 pub trait Image {
     /// Sizes and pointers of files.
     fn geometry(&self) -> &Geometry;

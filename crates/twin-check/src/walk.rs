@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use twin_cache::Lbn;
 use twin_disk::Bytes;
-
-use crate::Ino;
-use crate::dinode::Dinode;
-use crate::geometry::{Geometry, Ptr};
+use twin_fs::Ino;
+use twin_fs::dinode::Dinode;
+use twin_fs::geometry::{Geometry, Ptr};
 
 /// A mapped block of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,7 +79,7 @@ impl Walk {
 }
 
 /// A pointer with its length, which follows from the size of the file where pointers have none.
-pub(super) fn with_length(geometry: &Geometry, lbn: Lbn, size: u64, ptr: Ptr) -> Ptr {
+pub(crate) fn with_length(geometry: &Geometry, lbn: Lbn, size: u64, ptr: Ptr) -> Ptr {
     match geometry.has_checksums() || !ptr.is_on_disk() {
         true => ptr,
         false => Ptr { len: geometry.len_on_disk(lbn, size), ..ptr },

@@ -1,10 +1,11 @@
 //! Counts of names, inodes without a name, and hidden files without an owner.
 
-use super::{Checker, Finding, FindingKind, NumberState};
-use crate::{Ino, ROOT_INO, Result, mode};
+use twin_fs::{Ino, ROOT_INO, Result, mode};
+
+use crate::{Checker, Finding, FindingKind, NumberState};
 
 impl Checker<'_> {
-    pub(super) async fn check_counts(&mut self) -> Result<()> {
+    pub(crate) async fn check_counts(&mut self) -> Result<()> {
         for nth in 0..self.dirs.len() {
             self.check_dir_count(nth).await?;
         }

@@ -8,22 +8,23 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Checker, Walk};
-use crate::{Ino, ROOT_INO};
+use twin_fs::{Ino, ROOT_INO};
+
+use crate::{Checker, Walk};
 
 /// The directory in which an inode has a name, and the name.
-pub(super) type Names = BTreeMap<Ino, (Ino, Vec<u8>)>;
+pub(crate) type Names = BTreeMap<Ino, (Ino, Vec<u8>)>;
 
 impl Checker<'_> {
     /// Notes a name of an inode that is looked for.
-    pub(super) fn note_name(&mut self, dir: Ino, ino: Ino, name: &[u8]) {
+    pub(crate) fn note_name(&mut self, dir: Ino, ino: Ino, name: &[u8]) {
         if !self.wanted.is_empty() && self.wanted.contains(&ino) {
             self.names.entry(ino).or_insert_with(|| (dir, name.to_vec()));
         }
     }
 
     /// Finds the paths of all inodes of which the report tells.
-    pub(super) async fn name_inodes(&mut self) {
+    pub(crate) async fn name_inodes(&mut self) {
         self.wanted.extend(self.report.inodes());
         let missing = |this: &Self| -> BTreeSet<Ino> {
             let unknown = |ino: &Ino| *ino != ROOT_INO && !this.names.contains_key(ino);

@@ -2,20 +2,20 @@
 //! files.
 
 use twin_disk::Bytes;
+use twin_fs::acl::{Acl, Which};
+use twin_fs::dinode::{Dinode, HIDDEN};
+use twin_fs::dir::XATTR_VALUE_MAX;
+use twin_fs::xattr_list::{Attributes, decode};
+use twin_fs::{FsError, Ino, NAME_MAX, Result};
 
-use super::{Checker, Finding, FindingKind, FoundInode, NumberState, Severity};
-use crate::acl::{Acl, Which};
-use crate::dinode::{Dinode, HIDDEN};
-use crate::dir::XATTR_VALUE_MAX;
-use crate::xattr_list::{Attributes, decode};
-use crate::{FsError, Ino, NAME_MAX, Result};
+use crate::{Checker, Finding, FindingKind, FoundInode, NumberState, Severity};
 
 /// The longest list of attributes that is read, in bytes. A volume makes no list that long.
 const LIST_MAX: u64 = 4 << 20;
 
 impl Checker<'_> {
     /// Checks the attributes of an inode, wherever they are. A repair removes those that are wrong.
-    pub(super) async fn check_xattrs(&mut self, at: u64, d: &mut Dinode) -> Result<()> {
+    pub(crate) async fn check_xattrs(&mut self, at: u64, d: &mut Dinode) -> Result<()> {
         let hidden = d.flags & HIDDEN != 0;
         let inline = !d.xattrs.is_empty();
         let mut wrong = Vec::new();
@@ -67,7 +67,7 @@ impl Checker<'_> {
     }
 
     /// The attributes of an inode; `None` if they cannot be read.
-    pub(super) async fn attributes(&self, d: &Dinode) -> Result<Option<Attributes>> {
+    pub(crate) async fn attributes(&self, d: &Dinode) -> Result<Option<Attributes>> {
         if d.xattr_ino == 0 {
             return Ok(decode(&d.xattrs));
         }
@@ -127,7 +127,7 @@ impl Checker<'_> {
 
     /// Makes an inode the owner of a hidden file and reads the file's inode. None if it is not
     /// one, or has an owner.
-    pub(super) async fn assign_owner(&mut self, owner: Ino, hidden: Ino) -> Result<Option<Dinode>> {
+    pub(crate) async fn assign_owner(&mut self, owner: Ino, hidden: Ino) -> Result<Option<Dinode>> {
         let wrong = match self.node(hidden) {
             None => "which the inode map does not reach".into(),
             Some(node) if node.owner != 0 && node.state != NumberState::Free => {
