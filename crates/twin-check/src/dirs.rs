@@ -45,7 +45,7 @@ struct Contents {
 /// What a repair does to a wrong entry: removes it, or corrects its type.
 enum Fix {
     Remove,
-    FindingKind(u32),
+    Type(u32),
 }
 
 impl Checker<'_> {
@@ -257,7 +257,7 @@ impl Checker<'_> {
             // This cannot fail: the entry was found in the same bytes.
             let _ = match fix {
                 Fix::Remove => format.remove(&mut raw[..len], offset).map(drop),
-                Fix::FindingKind(kind) => format.set_ino(&mut raw[..len], offset, ino, kind),
+                Fix::Type(kind) => format.set_ino(&mut raw[..len], offset, ino, kind),
             };
         }
         self.image.put_block(d.ino, step.lbn, step.ptr, raw).await.map(drop)
@@ -298,7 +298,7 @@ impl Checker<'_> {
         }
         (known != item.kind).then(|| {
             let why = format!("says type {:o}, inode {ino} has type {known:o}", item.kind);
-            (Fix::FindingKind(known), why)
+            (Fix::Type(known), why)
         })
     }
 

@@ -161,6 +161,7 @@ fn list_is_wrong(list: &[u8]) -> Option<Finding> {
     let what = check_list(list).err()?;
     Some(Finding::serious(FindingKind::Xattrs, format!("the list of extended attributes: {what}")))
 }
+
 /// Attributes one after the other: length of the name (u16), of the value (u32), name, value.
 fn check_list(mut raw: &[u8]) -> std::result::Result<(), &'static str> {
     let mut last: Option<Bytes> = None;

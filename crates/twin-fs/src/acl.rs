@@ -8,7 +8,7 @@
 //! access ACL that says no more than a mode is never stored.
 //!
 //! The rules of permissions ask this module; a volume keeps what it has read of an inode's ACLs as
-//! [`Acls`].
+//! `Acls`.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -260,7 +260,7 @@ pub struct Inherited {
 }
 
 /// What a new inode gets in a directory with this default ACL. `wanted` has the type bits, the
-/// permissions that the client asks for, and its umask ([`mode::umask`]), which counts only if
+/// permissions that the client asks for, and its umask, which counts only if
 /// there is no default ACL. With one, its entries are the rights, and what the client does not
 /// ask for is taken from owner, group class and others. A symbolic link inherits nothing.
 pub fn inherit(default: Option<&Rc<Acl>>, wanted: u32) -> Inherited {

@@ -7,7 +7,7 @@
 //! another fails as between two volumes, and `mv` copies then (as project quotas of XFS do). Of nested quotas an inode
 //! counts for the innermost.
 //!
-//! An operation asks for room ([`Quotas::check`]) in the step in which it changes something, so no limit is ever
+//! An operation asks for room (`Quotas::check`) in the step in which it changes something, so no limit is ever
 //! exceeded, and the use follows in the same step. The use is not written with each change: it is written when the volume
 //! is closed, and after a crash all inodes are read once ([`QuotaNote`]).
 //!

@@ -5,7 +5,7 @@
 //! cache. A block whose pointer has a checksum is compared with that; another one with memory, if it is
 //! there and clean, and otherwise by its form alone. What moves, dies or is being written meanwhile is
 //! looked at again, and left out if it does not come to rest: it has just been written. A scrub makes one
-//! request at a time and keeps still after it while clients work ([`pace`]). It can be cancelled, and goes
+//! request at a time and keeps still after it while clients work (`pace`). It can be cancelled, and goes
 //! on later with the inode at which it was. The walk is the same on a mount and in a simulation; what is
 //! special to a layout is behind [`ScrubView`].
 //!

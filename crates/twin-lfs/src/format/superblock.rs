@@ -49,7 +49,7 @@ struct Extent {
     table_blocks: u32,
 }
 
-/// What a volume is: fixed when it is made, but for its size, which [may grow](Superblock::take_extent).
+/// What a volume is: fixed when it is made, but for its size, which may grow (`Superblock::take_extent`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Superblock {
     /// Tells volumes, and two lives of one device, apart.
