@@ -1,6 +1,6 @@
 //! Fitting the constants to some cells of the table of 1994, and scoring them on the others.
 //!
-//! Contract: [`crate::search`] looks for the constants with the smallest sum of the errors of the chosen cells, from
+//! Contract: `crate::search` looks for the constants with the smallest sum of the errors of the chosen cells, from
 //! some starts, the published values (or none) among them. The same cells give the same constants.
 
 use crate::choices::FITTED;

@@ -5,7 +5,7 @@
 //! [`twinfs::replacement`], [`twinfs::flush`], [`twinfs::victim`], [`twinfs::placement`], [`twinfs::trigger`],
 //! [`twinfs::queue`]. The files of [`twinfs`] are copied into a module as they are ([`interface`]), so that it depends on
 //! nothing; the program uses the same files to know what crosses the border. `twinfs new-policy` writes a crate from
-//! them and an [example](example) of the kind. Start at [`twinfs`]; docs/policies-outside.md tells how to write a
+//! them and an [`example`] of the kind. Start at [`twinfs`]; docs/policies-outside.md tells how to write a
 //! policy.
 
 #![allow(unsafe_code)] // Both sides of a border that the compiler does not guard.

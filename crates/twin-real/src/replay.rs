@@ -5,7 +5,7 @@
 //! removed. Measured is what a simulation measures: from the first operation until everything is durable.
 //! Populating is not part of it, and the kernel's caches are dropped after it where the user may do that; a daemon
 //! keeps its own, which begins empty with each mount. Clients that had operations in flight at a time have so
-//! here ([`Clients`]).
+//! here (`Clients`).
 
 use std::path::{Path, PathBuf};
 use std::rc::Rc;

@@ -3,10 +3,10 @@
 //! Contract: above it this is a device like any other. A write completes when its record is in the [ring](crate::ring), a flush
 //! when all records before it are durable there; the device itself is not waited for. So a power failure leaves what was
 //! flushed, and of what was written after that the first records, in their order. What is written twice before it was
-//! [moved](moving) comes to the device once. Reads come from wherever the newest content is. A full journal makes
+//! moved (`moving`) comes to the device once. Reads come from wherever the newest content is. A full journal makes
 //! writers wait.
 //!
-//! While the journal is in use the device bears a [mark](mark), which names the journal: without it the content is old and may be
+//! While the journal is in use the device bears a mark (`mark`), which names the journal: without it the content is old and may be
 //! torn. Opening brings what the journal has to the device first. [`Journaled::close`] takes the mark away; then the device is whole
 //! by itself.
 //!

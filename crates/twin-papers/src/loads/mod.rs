@@ -5,7 +5,7 @@
 //! published of the same loads is held out. Results of the papers under reproduction that checks are judged on are
 //! never given to a load; where an older load was (the sessions of Heuristic Cleaning), its checks are of the kind
 //! fitted, and say so here too. `twinfs reproduce --loads` prints the tables, and `--fit` searches a load's parameters
-//! again ([`crate::search`]).
+//! again (`crate::search`).
 
 mod aged;
 mod nvram;

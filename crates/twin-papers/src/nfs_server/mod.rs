@@ -9,7 +9,7 @@
 //! everything else: the memory is non-volatile. It differs from the paper's in this: the requests
 //! are a stream fitted to the published totals ([`twin_trace::nfs`]), and policies of
 //! [`twin_clean::victim`] and [`twin_clean::trigger`] choose victims and moments. A victim has at
-//! least [`WORTH`] garbage, and the cleaner stops when [`BUSY_LIM`] of the segments that could be clean
+//! least [`WORTH`] garbage, and the cleaner stops when `BUSY_LIM` of the segments that could be clean
 //! are: the paper does not say when it stops, but estimates the time to make as many clean as users
 //! write (5.2).
 //!
