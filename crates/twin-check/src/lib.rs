@@ -47,7 +47,8 @@ pub use finding::{
     Counts, FINDINGS_MAX, Finding, FindingKind, Loss, NAMED_MAX, Phase, Progress, Report, Severity,
 };
 use names::Names;
-pub use walk::{Step, Walk};
+pub use twin_fs::Step;
+pub use walk::Walk;
 
 /// The largest number of rounds of a repair.
 const ROUNDS: usize = 12;

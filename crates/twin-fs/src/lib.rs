@@ -28,6 +28,7 @@
 pub mod acl;
 mod admission;
 mod below;
+mod block_walk;
 mod core;
 mod cpu;
 mod data;
@@ -72,6 +73,7 @@ mod write_back;
 pub mod xattr_list;
 
 pub use admission::{Admission, AdmissionGuard};
+pub use block_walk::{BlockWalk, Step};
 pub use core::{BlockMapHook, Core};
 pub use cpu::{Cpu, CpuModel, OpKind, Work};
 pub use data::dirty_parents;

@@ -5,6 +5,8 @@ use twin_disk::Bytes;
 
 use super::on_disk::OnDisk;
 use super::{DumpError, File, Problem, Sink, Value};
+use crate::block_walk::BlockWalk;
+pub use crate::block_walk::Step;
 use crate::dinode::{Dinode, HIDDEN};
 use crate::geometry::{Parent, Ptr};
 use crate::{FsError, Ino, ROOT_INO, Result, mode};
@@ -48,31 +50,19 @@ pub(super) fn type_name(kind: u32) -> &'static str {
 pub struct Walk {
     ino: Ino,
     size: u64,
-    ptrs: Vec<Ptr>,
-    slot: usize,
-    /// The indirect blocks above the current block, their contents, and the next index in each.
-    stack: Vec<(Lbn, Bytes, usize)>,
+    blocks: BlockWalk,
     /// The number of blocks that may still follow.
     left: u64,
     /// The data blocks below the indirect block of the last step, if that could not be read.
     lost: Option<std::ops::Range<i64>>,
 }
 
-/// A block of a file that is not a hole.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
-    /// The logical number of the block.
-    pub lbn: Lbn,
-    /// The pointer to the block.
-    pub ptr: Ptr,
-}
-
 impl Walk {
     fn new(volume: &dyn OnDisk, d: &Dinode) -> Walk {
         // A file cannot have more blocks than the volume has fragments. The limit ends the walk if
         // damaged pointers form a circle.
-        let (ptrs, left) = (d.ptrs.clone(), volume.frags());
-        Walk { ino: d.ino, size: d.size, ptrs, slot: 0, stack: Vec::new(), left, lost: None }
+        let left = volume.frags();
+        Walk { ino: d.ino, size: d.size, blocks: BlockWalk::new(d), left, lost: None }
     }
 
     /// Takes the range of data blocks below the indirect block of the last step, if that could not
@@ -83,27 +73,8 @@ impl Walk {
 
     /// The next block that is not a hole.
     fn next(&mut self, volume: &dyn OnDisk) -> Option<Step> {
-        let geometry = volume.geometry();
-        loop {
-            let (lbn, ptr) = match self.stack.last_mut() {
-                Some((_, _, index)) if *index as u64 == geometry.per_block() => {
-                    self.stack.pop();
-                    continue;
-                }
-                Some((lbn, content, index)) => {
-                    *index += 1;
-                    (geometry.child(*lbn, *index - 1), geometry.get_ptr(content, *index - 1))
-                }
-                None => {
-                    let ptr = *self.ptrs.get(self.slot)?;
-                    self.slot += 1;
-                    (geometry.inode_child(self.slot - 1), ptr)
-                }
-            };
-            if !ptr.is_hole() {
-                return Some(Step { lbn, ptr: sized(volume, lbn, ptr, self.size) });
-            }
-        }
+        let Step { lbn, ptr } = self.blocks.next(volume.geometry())?;
+        Some(Step { lbn, ptr: sized(volume, lbn, ptr, self.size) })
     }
 }
 
@@ -142,7 +113,7 @@ impl FileDump<'_> {
             }
             if step.lbn < 0 {
                 match self.volume.indirect(ino, step.lbn, step.ptr).await {
-                    Ok(content) => walk.stack.push((step.lbn, content, 0)),
+                    Ok(content) => walk.blocks.descend(step.lbn, content),
                     Err(error) => {
                         let geometry = self.volume.geometry();
                         let first = geometry.first_data(step.lbn) as i64;
