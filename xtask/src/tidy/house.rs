@@ -42,6 +42,7 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-proof", &["twin-send", "twin-lab", "twin-ageing", "twin-model", "twin-bucket"]),
     ("twin-crashlab", &["twin-fs", "twin-report"]),
     ("twin-send", &["twin-fs"]),
+    ("twin-show", &["twin-fs"]),
     ("twin-mount", &["twin-ageing", "twin-gather", "twin-crashlab"]),
     ("twin-real", &["twin-mount", "twin-bench"]),
     (
@@ -49,6 +50,7 @@ const HOUSE: &[(&str, &[&str])] = &[
         &[
             "twin-real",
             "twin-send",
+            "twin-show",
             "twin-cli",
             "twin-experiment",
             "twin-advise",
@@ -82,6 +84,7 @@ pub(super) const BELOW_HOST: &[&str] = &[
     "twin-nfs",
     "twin-model",
     "twin-send",
+    "twin-show",
     "twin-sim",
     "twin-lessons",
 ];

@@ -30,7 +30,7 @@ const ROOMS: &[(&str, &[&str])] = &[
         ],
     ),
     ("lab", &["twin-lab"]),
-    ("report", &["twin-cli", "twin-report"]),
+    ("report", &["twin-cli", "twin-show", "twin-report"]),
     (
         "worlds",
         &[

@@ -18,12 +18,12 @@ use twin_mount::opening::{OpenOptions, Opened, device, open_volume};
 use twin_mount::states::{states_as_json, why_not_deleted, why_not_head, why_not_kept};
 use twin_report::Report;
 use twin_rt::SECS;
+use twin_show::dump::utc;
 
 use crate::cli::{
     BranchState, CreateState, DeleteStates, DiffStates, ListStates, Output, RollBack,
     StatesCommand, SwitchState,
 };
-use crate::cmd::dump::utc;
 use crate::size::Size;
 
 /// Bytes of names that one question to a mount has at the most.

@@ -10,7 +10,8 @@ use twin_fs::dump::{Column, Fields, Problem, Sink, Value};
 
 use super::{Writer, json};
 
-pub(super) struct Csv<W: Write, E: Write> {
+/// Prints parts to one writer and problems to another.
+pub struct Csv<W: Write, E: Write> {
     out: Writer<W>,
     err: E,
     any: bool,
@@ -18,16 +19,21 @@ pub(super) struct Csv<W: Write, E: Write> {
 }
 
 impl<W: Write, E: Write> Csv<W, E> {
-    pub(super) fn new(out: W, err: E) -> Csv<W, E> {
+    /// A dump to `out`, whose problems go to `err`.
+    pub fn new(out: W, err: E) -> Csv<W, E> {
         Csv { out: Writer::new(out), err, any: false, problems: 0 }
     }
 
     /// Writes everything out.
-    pub(super) fn finish(&mut self) -> std::io::Result<()> {
+    ///
+    /// # Errors
+    /// The first failure of the writer.
+    pub fn finish(&mut self) -> std::io::Result<()> {
         self.out.finish()
     }
 
-    pub(super) fn problems(&self) -> u64 {
+    /// How many problems the layout has told of.
+    pub fn problems(&self) -> u64 {
         self.problems
     }
 

@@ -7,7 +7,7 @@ use twin_fs::dump::{Column, Fields, Problem, Sink, Value};
 use super::{Writer, printable, utc};
 
 /// Prints parts to one writer and problems to another.
-pub(super) struct Text<W: Write, E: Write> {
+pub struct Text<W: Write, E: Write> {
     out: Writer<W>,
     err: E,
     columns: Vec<Column>,
@@ -17,16 +17,21 @@ pub(super) struct Text<W: Write, E: Write> {
 }
 
 impl<W: Write, E: Write> Text<W, E> {
-    pub(super) fn new(out: W, err: E) -> Text<W, E> {
+    /// A dump to `out`, whose problems go to `err`.
+    pub fn new(out: W, err: E) -> Text<W, E> {
         Text { out: Writer::new(out), err, columns: Vec::new(), rows: 0, problems: 0, any: false }
     }
 
     /// Writes everything out.
-    pub(super) fn finish(&mut self) -> std::io::Result<()> {
+    ///
+    /// # Errors
+    /// The first failure of the writer.
+    pub fn finish(&mut self) -> std::io::Result<()> {
         self.out.finish()
     }
 
-    pub(super) fn problems(&self) -> u64 {
+    /// How many problems the layout has told of.
+    pub fn problems(&self) -> u64 {
         self.problems
     }
 

@@ -12,7 +12,8 @@ use twin_fs::dump::{Column, Fields, Problem, Sink, Value};
 
 use super::{Writer, printable};
 
-pub(super) struct Json<W: Write> {
+/// Prints all of it, with the problems in it.
+pub struct Json<W: Write> {
     out: Writer<W>,
     columns: Vec<&'static str>,
     members: u64,
@@ -42,7 +43,8 @@ fn object(fields: Fields) -> J {
 }
 
 impl<W: Write> Json<W> {
-    pub(super) fn new(out: W) -> Json<W> {
+    /// A dump to `out`.
+    pub fn new(out: W) -> Json<W> {
         let (columns, problems) = (Vec::new(), Vec::new());
         Json { out: Writer::new(out), columns, members: 0, rows: 0, problems }
     }
@@ -54,14 +56,18 @@ impl<W: Write> Json<W> {
     }
 
     /// Ends the object and writes everything out.
-    pub(super) fn finish(&mut self) -> std::io::Result<()> {
+    ///
+    /// # Errors
+    /// The first failure of the writer.
+    pub fn finish(&mut self) -> std::io::Result<()> {
         let problems = J::Array(self.problems.clone());
         self.member("problems");
         self.out.put(&format!("{problems}\n}}\n"));
         self.out.finish()
     }
 
-    pub(super) fn problems(&self) -> u64 {
+    /// How many problems the layout has told of.
+    pub fn problems(&self) -> u64 {
         self.problems.len() as u64
     }
 }

@@ -1,0 +1,9 @@
+//! What volumes and mounts tell of themselves, in words for people and in the formats of other programs.
+//!
+//! Contract: values become text, and text goes to the writer that a caller gives. Nothing here opens a volume or asks a
+//! mount, and the crate knows no layout.
+//!
+//! Main types: [`dump::Text`], [`dump::Json`] and [`dump::Csv`] (the forms of a dump, each a
+//! [`Sink`](twin_fs::dump::Sink)). Start at [`dump`].
+
+pub mod dump;
