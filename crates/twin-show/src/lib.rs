@@ -4,6 +4,10 @@
 //! mount, and the crate knows no layout.
 //!
 //! Main types: [`dump::Text`], [`dump::Json`] and [`dump::Csv`] (the forms of a dump, each a
-//! [`Sink`](twin_fs::dump::Sink)). Start at [`dump`].
+//! [`Sink`](twin_fs::dump::Sink)); [`mount::in_words`], [`prometheus::text`] and [`since::since`] (the figures of a mount).
+//! Start at [`dump`].
 
 pub mod dump;
+pub mod mount;
+pub mod prometheus;
+pub mod since;

@@ -1,4 +1,4 @@
-//! `twinfs stat --prometheus`: the figures of a mount in Prometheus' text format.
+//! The figures of a mount in Prometheus' text format: `twinfs stat --prometheus`.
 //!
 //! Contract: names and labels stay as they are; what a layout does not have is left out, and never zero. Counters
 //! begin with the mount, whose process is a label, so that a new mount is a new series.
@@ -195,7 +195,7 @@ const METRICS: [Metric; 43] = [
 ];
 
 /// The text for a row of `stat --format json` of a mount.
-pub(super) fn text(row: &Value) -> String {
+pub fn text(row: &Value) -> String {
     let label = |name: &str, value: String| format!("{name}=\"{}\"", escaped(&value));
     let words = |at: &str| row.pointer(at).and_then(Value::as_str).unwrap_or_default().to_owned();
     let labels = [

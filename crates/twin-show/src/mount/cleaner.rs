@@ -3,7 +3,7 @@
 
 use serde_json::Value;
 
-use crate::size::Size;
+use twin_settings::value::bytes_for_people;
 
 /// The lines for the `cleaner` of a mount's figures; nothing if it has none.
 pub(super) fn in_words(cleaner: &Value) -> String {
@@ -13,7 +13,7 @@ pub(super) fn in_words(cleaner: &Value) -> String {
     let reasons =
         [("background", "in the background"), ("demand", "on demand"), ("by_hand", "by hand")];
     let [background, demand, by_hand] = reasons.map(|(reason, words)| {
-        let moved = Size(number(&format!("/{reason}/moved_bytes")));
+        let moved = bytes_for_people(number(&format!("/{reason}/moved_bytes")));
         format!("{} {words} ({moved} moved)", number(&format!("/{reason}/segments")))
     });
     format!(
