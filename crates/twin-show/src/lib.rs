@@ -4,10 +4,14 @@
 //! mount, and the crate knows no layout.
 //!
 //! Main types: [`dump::Text`], [`dump::Json`] and [`dump::Csv`] (the forms of a dump, each a
-//! [`Sink`](twin_fs::dump::Sink)); [`mount::in_words`], [`prometheus::text`] and [`since::since`] (the figures of a mount).
-//! Start at [`dump`].
+//! [`Sink`](twin_fs::dump::Sink)); [`mount::in_words`], [`prometheus::text`] and [`since::since`] (the figures of a mount);
+//! what was asked for, each in a module of its own. Start at [`dump`].
 
+pub mod check;
 pub mod dump;
 pub mod mount;
 pub mod prometheus;
+pub mod quota;
+pub mod scrub;
 pub mod since;
+pub mod states;

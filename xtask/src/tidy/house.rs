@@ -42,7 +42,7 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-proof", &["twin-send", "twin-lab", "twin-ageing", "twin-model", "twin-bucket"]),
     ("twin-crashlab", &["twin-fs", "twin-report"]),
     ("twin-send", &["twin-fs"]),
-    ("twin-show", &["twin-fs", "twin-settings"]),
+    ("twin-show", &["twin-fs"]),
     ("twin-mount", &["twin-ageing", "twin-gather", "twin-crashlab"]),
     ("twin-real", &["twin-mount", "twin-bench"]),
     (

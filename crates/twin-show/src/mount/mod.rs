@@ -54,7 +54,8 @@ fn figures_in_words(figures: &Value) -> String {
 /// The last scrub of a mount, as a line; nothing if there was none.
 fn scrub_in_words(scrub: &Value) -> String {
     let Some(phase) = scrub["phase"].as_str() else { return String::new() };
-    let (flaws, read) = (&scrub["flaws"], bytes_for_people(scrub["read_bytes"].as_u64().unwrap_or_default()));
+    let (flaws, read) =
+        (&scrub["flaws"], bytes_for_people(scrub["read_bytes"].as_u64().unwrap_or_default()));
     format!("\nscrub            {phase}: {read} read, {flaws} flaws")
 }
 

@@ -3,11 +3,11 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use twin_cli::progress::Progress;
 use twin_cli::{Outcome, Printer};
 use twin_fs::SnapshotView;
-use twin_fs::snapshots::{Change, Difference, HeadChange, Keep, StateKind, States};
+use twin_fs::snapshots::{Difference, HeadChange, Keep, StateKind, States};
 use twin_fs::{Cpu, FsError, LayoutKind, NO_SNAPSHOTS, Settings, Volume};
 use twin_host::{Host, HostOptions, ImageOptions, Interrupts};
 use twin_mount::answers::Question;
@@ -17,14 +17,12 @@ use twin_mount::media;
 use twin_mount::opening::{OpenOptions, Opened, device, open_volume};
 use twin_mount::states::{states_as_json, why_not_deleted, why_not_head, why_not_kept};
 use twin_report::Report;
-use twin_rt::SECS;
-use twin_show::dump::utc;
+use twin_show::states as show;
 
 use crate::cli::{
     BranchState, CreateState, DeleteStates, DiffStates, ListStates, Output, RollBack,
     StatesCommand, SwitchState,
 };
-use crate::size::Size;
 
 /// Bytes of names that one question to a mount has at the most.
 const NAMES_AT_A_TIME: usize = 2048;
@@ -169,20 +167,7 @@ fn list(args: &ListStates, interrupts: &Interrupts) -> Outcome {
         }
     };
     let rows = answer["states"].as_array().cloned().unwrap_or_default();
-    let held = Size(answer["held_bytes"].as_u64().unwrap_or_default());
-    let mut text = String::from("kind      made (UTC)           live        name\n");
-    for row in &rows {
-        let word = |field: &str| row[field].as_str().unwrap_or_default();
-        let number = |field: &str| row[field].as_u64().unwrap_or_default();
-        let made = match word("kind") {
-            "head" => "-".into(),
-            _ => utc((number("made_ns") / SECS) as i64, 0)[..19].to_owned(),
-        };
-        let live = Size(number("live_bytes")).to_string();
-        text += &format!("{:<9} {:<20} {live:<11} {}\n", word("kind"), made, word("name"));
-    }
-    text += &format!("held for snapshots and branches, beside what is live in the head: {held}");
-    printer.print(&Report::plain("States", text, rows))?;
+    printer.print(&Report::plain("States", show::in_words(&answer), rows))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -270,17 +255,7 @@ fn diff(args: &DiffStates, interrupts: &Interrupts) -> Outcome {
             differences(args, &host, kind, &volume)?
         }
     };
-    let word = |change: Change| match change {
-        Change::Added => "added",
-        Change::Removed => "removed",
-        Change::Changed => "changed",
-    };
-    let path = |d: &Difference| String::from_utf8_lossy(&d.path).into_owned();
-    let rows: Vec<Value> =
-        found.iter().map(|d| json!({ "change": word(d.change), "path": path(d) })).collect();
-    let lines: Vec<String> =
-        found.iter().map(|d| format!("{:<8} {}", word(d.change), path(d))).collect();
-    let text = if lines.is_empty() { "nothing differs".into() } else { lines.join("\n") };
+    let (rows, text) = show::differences(&found);
     printer.print(&Report::plain("Differences", text, rows))?;
     Ok(ExitCode::SUCCESS)
 }
