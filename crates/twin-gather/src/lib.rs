@@ -1,4 +1,4 @@
-//! Traces of operations from the packets of an NFS server.
+//! Traces of our own from what others hold: the packets of an NFS server, and any other source of operations.
 //!
 //! The authors of "Heuristic Cleaning Algorithms in Log-Structured File Systems" (1995, sections 2 and 3)
 //! watched the network of three file servers and logged each request. This crate does the same with
@@ -15,21 +15,26 @@
 //! - [`infer`] makes operations of them: names for file handles, opens and closes.
 //!
 //! [`nfsdump`] reads calls and replies that another program has written down as text, and passes them to the same
-//! pairing.
+//! pairing; [`read`] recognizes which of the two an input is, and [`report`] tells of both. [`copy`] makes a trace of
+//! our own of another source, such as a trace of another program or a generated workload.
 //!
 //! Start at [`Gatherer`]. What could not be used is counted in a [`Tally`], by reason. No file is opened
 //! here, and a packet with any content is survived: memory is bounded by what a capture holds.
 
 pub mod capture;
+pub mod copy;
 mod gatherer;
 pub mod infer;
+mod input;
 pub mod nfs;
 pub mod nfsdump;
 pub mod packet;
+pub mod report;
 pub mod rpc;
 mod tally;
 pub mod tcp;
 mod xdr;
 
 pub use gatherer::{Exchange, Gathered, Gatherer};
+pub use input::read;
 pub use tally::{Procedure, Tally};

@@ -22,7 +22,7 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-lfs", &["twin-check", "twin-clean"]),
     ("twin-trace", &["twin-fs"]),
     ("twin-generate", &["twin-trace"]),
-    ("twin-gather", &["twin-trace", "twin-nfs"]),
+    ("twin-gather", &["twin-trace", "twin-nfs", "twin-report"]),
     ("twin-model", &["twin-fs"]),
     ("twin-sim", &["twin-fs", "twin-bucket"]),
     ("twin-nfs", &["twin-fs"]),
