@@ -9,7 +9,6 @@ mod choices;
 mod cli;
 mod cmd;
 mod measuring;
-mod mount_helper;
 mod size;
 
 use std::ffi::OsString;
@@ -17,14 +16,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use clap::{CommandFactory, Parser};
-use twin_cli::{Call, Failure, Outcome, status_of, usage};
+use twin_cli::{Call, Failure, Outcome, mount_helper, programs, status_of, usage};
 use twin_host::Interrupts;
 use twin_settings::outside;
 use twin_trace::Source;
 
 /// Carries out the command line of this process.
 pub fn main() -> ExitCode {
-    cmd::programs::for_media();
+    programs::for_media(|word| twin_mount::media::of(word).is_err());
     twin_host::load_policies();
     let mut arguments = std::env::args_os();
     match arguments.next() {
@@ -115,4 +114,55 @@ pub fn operations(
 ) -> Result<Box<dyn Source>, Failure> {
     let workload = cmd::named_workload(workload, format, seed)?;
     workload.start().map_err(|error| Failure { why: error.to_string(), status: 1 })
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+    use twin_cli::mount_helper::translated;
+
+    use super::*;
+
+    fn line(arguments: &str) -> Result<Option<String>, String> {
+        let cli = cli::Cli::command();
+        let mount = cli.find_subcommand("mount").unwrap();
+        let words = translated(arguments.split(' ').map(OsString::from), mount)?;
+        let text = |words: Vec<OsString>| {
+            words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
+        };
+        Ok(words.map(text))
+    }
+
+    #[test]
+    fn what_mount_passes_becomes_the_command_line() {
+        assert_eq!(
+            line("/v.img /mnt -o rw,nosuid,cache=64M,allow_other,nofail,x-systemd.automount -t fuse.twinfs"),
+            Ok(Some(
+                "twinfs mount --options=rw --options=nosuid --cache=64M --allow-other -- /v.img /mnt".into()
+            ))
+        );
+        let quoted = line("/v /m -o cleaner=\"victim=twin,when=idle\",noatime").unwrap();
+        assert_eq!(quoted.unwrap(), "twinfs mount --cleaner=victim=twin,when=idle -- /v /m");
+        let follower = line("s3://b/v /m -o ro,follow=5s,_netdev").unwrap();
+        assert_eq!(follower.unwrap(), "twinfs mount --options=ro --follow=5s -- s3://b/v /m");
+        let user = line("/v /m -o user").unwrap().unwrap();
+        assert!(user.contains("--options=nosuid --options=nodev --options=noexec"), "{user}");
+        assert_eq!(line("-f /v /m -n"), Ok(None));
+    }
+
+    #[test]
+    fn an_option_without_sense_is_refused_by_name() {
+        for (option, word) in [
+            ("relatime", "access times"),
+            ("cach=64M", "there are cache"),
+            ("write-through=yes", "takes no value"),
+            ("memory", "needs a value"),
+            ("foreground", "no such option"),
+        ] {
+            let why = line(&format!("/v /m -o {option}")).unwrap_err();
+            assert!(why.starts_with(option) && why.contains(word), "{why}");
+        }
+        assert!(line("-s /v /m -o cach=64M").unwrap().is_some(), "sloppy");
+        assert!(line("/v -o ro").unwrap_err().contains("IMAGE DIR"));
+    }
 }

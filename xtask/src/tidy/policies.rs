@@ -23,7 +23,7 @@ pub(super) const PURE: Rule = Rule {
 
 /// Strings that may equal names of policies: path, strings, and the reason.
 const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
-    ("crates/twinfs/src/mount_helper.rs", &["sync", "async"], "options of mount(8)"),
+    ("crates/twin-cli/src/mount_helper.rs", &["sync", "async"], "options of mount(8)"),
     ("crates/twinfs/src/cli.rs", &["modern"], "the profile of a volume, not the processor"),
     ("crates/twin-lfs/src/kind.rs", &["modern"], "the profile of a volume, not the processor"),
     ("crates/twin-ffs/src/kind.rs", &["modern"], "the profile of a volume, not the processor"),

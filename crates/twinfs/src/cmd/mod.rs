@@ -29,7 +29,6 @@ mod new_policy;
 mod on;
 mod peers;
 mod presets;
-pub(crate) mod programs;
 mod quota;
 mod reading;
 mod receive;

@@ -1,9 +1,8 @@
 //! `twinfs reproduce`: a program of its own, since nothing else needs what it is built of.
 
-use twin_cli::Outcome;
+use twin_cli::{Outcome, programs};
 use twin_mount::input::{Wanted, must_be};
 
-use super::programs;
 use crate::cli::Reproduce;
 
 pub(crate) fn run(args: &Reproduce) -> Outcome {

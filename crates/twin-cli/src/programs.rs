@@ -11,7 +11,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use twin_cli::Outcome;
+use crate::outcome::Outcome;
 
 /// Words of a command line before the arguments of a command: the program and the command.
 const BEFORE_ARGUMENTS: usize = 2;
@@ -20,7 +20,7 @@ const BEFORE_ARGUMENTS: usize = 2;
 ///
 /// # Errors
 /// If there is no such program, with the way to get it from the `package` that holds it, or if it cannot be run.
-pub(super) fn take_over(command: &str, package: &str) -> Outcome {
+pub fn take_over(command: &str, package: &str) -> Outcome {
     let name = format!("twinfs-{command}");
     let beside = beside();
     let Some(program) = installed(&name) else {
@@ -37,12 +37,12 @@ pub(super) fn take_over(command: &str, package: &str) -> Outcome {
 }
 
 /// Becomes the program that knows volumes in buckets, if a word of the command line names one and this program does
-/// not know them. Returns if there is no such word or no such program: then the command says what is missing.
-pub(crate) fn for_media() {
+/// not know it (`is_unknown`). Returns if there is no such word or no such program: then the command says what is missing.
+pub fn for_media(is_unknown: impl Fn(&Path) -> bool) {
     let mut words = std::env::args_os();
     let name = words.next();
     let words: Vec<OsString> = words.collect();
-    if !words.iter().any(|word| twin_mount::media::of(Path::new(word)).is_err()) {
+    if !words.iter().any(|word| is_unknown(Path::new(word))) {
         return;
     }
     if let Some(program) = installed("twinfs-bucket") {

@@ -56,13 +56,13 @@ const REFUSED: [(&str, &str); 8] = [
 const NOT_HERE: [&str; 5] = ["foreground", "options", "read-only", "help", "version"];
 
 /// Whether this name of the program is that of mount's helper.
-pub(crate) fn is_name(program: &OsString) -> bool {
+pub fn is_name(program: &OsString) -> bool {
     let name = Path::new(program).file_name().unwrap_or_default();
     ["mount.fuse.twinfs", "mount.twinfs"].iter().any(|helper| name == *helper)
 }
 
 /// The exit status of mount(8) for one of ours.
-pub(crate) fn status(ours: u8) -> u8 {
+pub fn status(ours: u8) -> u8 {
     match ours {
         0 => 0,
         2 => WRONG_CALL,
@@ -74,7 +74,7 @@ pub(crate) fn status(ours: u8) -> u8 {
 ///
 /// # Errors
 /// If an option is not known or has no sense here.
-pub(crate) fn translated(
+pub fn translated(
     arguments: impl IntoIterator<Item = OsString>,
     mount: &Command,
 ) -> Result<Option<Vec<OsString>>, String> {
@@ -172,54 +172,5 @@ fn word(option: &str, mount: &Command) -> Result<Vec<String>, String> {
         (ArgAction::SetTrue, Some(_)) => Err(format!("{option}: {name} takes no value")),
         (_, Some(value)) => Ok(vec![format!("--{name}={value}")]),
         (_, None) => Err(format!("{option}: {name} needs a value, as {name}=VALUE")),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    fn line(arguments: &str) -> Result<Option<String>, String> {
-        let cli = crate::cli::Cli::command();
-        let mount = cli.find_subcommand("mount").unwrap();
-        let words = translated(arguments.split(' ').map(OsString::from), mount)?;
-        let text = |words: Vec<OsString>| {
-            words.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ")
-        };
-        Ok(words.map(text))
-    }
-
-    #[test]
-    fn what_mount_passes_becomes_the_command_line() {
-        assert_eq!(
-            line("/v.img /mnt -o rw,nosuid,cache=64M,allow_other,nofail,x-systemd.automount -t fuse.twinfs"),
-            Ok(Some(
-                "twinfs mount --options=rw --options=nosuid --cache=64M --allow-other -- /v.img /mnt".into()
-            ))
-        );
-        let quoted = line("/v /m -o cleaner=\"victim=twin,when=idle\",noatime").unwrap();
-        assert_eq!(quoted.unwrap(), "twinfs mount --cleaner=victim=twin,when=idle -- /v /m");
-        let follower = line("s3://b/v /m -o ro,follow=5s,_netdev").unwrap();
-        assert_eq!(follower.unwrap(), "twinfs mount --options=ro --follow=5s -- s3://b/v /m");
-        let user = line("/v /m -o user").unwrap().unwrap();
-        assert!(user.contains("--options=nosuid --options=nodev --options=noexec"), "{user}");
-        assert_eq!(line("-f /v /m -n"), Ok(None));
-    }
-
-    #[test]
-    fn an_option_without_sense_is_refused_by_name() {
-        for (option, word) in [
-            ("relatime", "access times"),
-            ("cach=64M", "there are cache"),
-            ("write-through=yes", "takes no value"),
-            ("memory", "needs a value"),
-            ("foreground", "no such option"),
-        ] {
-            let why = line(&format!("/v /m -o {option}")).unwrap_err();
-            assert!(why.starts_with(option) && why.contains(word), "{why}");
-        }
-        assert!(line("-s /v /m -o cach=64M").unwrap().is_some(), "sloppy");
-        assert!(line("/v -o ro").unwrap_err().contains("IMAGE DIR"));
     }
 }
