@@ -7,15 +7,15 @@
 use std::rc::Rc;
 
 use twin_age::map::Collector;
-use twin_age::{Layout, VolumeMap};
+use twin_age::{Layout, Planned, VolumeMap};
 use twin_disk::{BlockDevice, DeviceInfo, Io, Pending};
 use twin_fs::dump::{DumpError, Request};
 use twin_fs::geometry::Geometry;
 use twin_fs::{Cleaning, Cpu, Identity, LayoutConfig, LayoutKind, Settings, Volume, write_cost};
 use twin_rt::{ClockOnly, Nanos, Rt, SECS, Time};
 use twin_sim::{Platter, SimDisk, model};
-use twin_trace::Source;
 use twin_trace::replay::{Options, Pace, Replayer};
+use twin_trace::{Record, Source};
 
 use twin_lab::{Counted, Steps};
 use twin_lab::{SimulateError, model_error};
@@ -52,6 +52,24 @@ pub struct AgeSettings {
     /// The content of the device at the beginning, with a volume of this layout that goes on; `None`
     /// for a new volume.
     pub start: Option<Platter>,
+}
+
+/// What a history will do: its requests and its length.
+///
+/// # Errors
+/// If the source is damaged, or the history is longer than the time since 1970.
+pub fn planned_of(source: &mut dyn Source) -> Result<Planned, String> {
+    let mut planned = Planned::default();
+    while let Some(record) = source.next_record().map_err(|error| error.to_string())? {
+        if let Record::Request { at_ns, .. } = record {
+            planned.requests += 1;
+            planned.span_ns = planned.span_ns.max(at_ns);
+        }
+    }
+    if planned.span_ns > END.0 {
+        return Err("the history is longer than the time since 1970".into());
+    }
+    Ok(planned)
 }
 
 /// A volume before it is used: what a plan needs to know of it.

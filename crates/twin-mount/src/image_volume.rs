@@ -1,14 +1,15 @@
-//! The volume in an image as the beginning of a simulation.
+//! The volume in an image as the beginning of a simulation, and simulated volumes as new images.
 //!
-//! Contract: an image is read and never written; a simulation changes a copy in memory.
+//! Contract: an image that is read is never written; a simulation changes a copy in memory.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 
 use rustix::fs::{SeekFrom, seek};
 use twin_age::Layout;
-use twin_ageing::map_of_platter;
+use twin_ageing::{IMAGE_SECTOR, map_of_platter};
 use twin_disk::{Block, Buf};
 use twin_fs::LayoutKind;
 use twin_lab::{Config, Platter, Run};
@@ -18,6 +19,8 @@ use twin_settings::value::bytes_for_people;
 const MOST_BYTES: u64 = 4 << 30;
 /// What is read at a time.
 const CHUNK: usize = 64 << 10;
+/// What is written at a time.
+const WRITTEN: u64 = 1 << 20;
 
 /// A run of a configuration on the volume of an image, and the layout score of that volume.
 ///
@@ -88,4 +91,39 @@ pub fn platter_of(path: &Path) -> Result<Platter, String> {
         }
     }
     Ok(platter)
+}
+
+/// Writes a platter to a new image, what is not zero alone; the rest of the file is a hole.
+///
+/// # Errors
+/// Those of the host.
+pub fn write_platter(file: &File, platter: &Platter) -> std::io::Result<()> {
+    file.set_len(platter.size())?;
+    let page = IMAGE_SECTOR as usize;
+    let mut at = 0;
+    while at < platter.size() {
+        let len = WRITTEN.min(platter.size() - at);
+        let mut chunk = vec![0; len as usize];
+        // The pages that have something, each once: neighbours are written together, and whole, since
+        // the host would zero the rest of a page that is written in part.
+        let mut used: Vec<Range<usize>> = Vec::new();
+        let mut place = 0;
+        for block in platter.read(at, len) {
+            let behind = place + block.len();
+            if !matches!(block, Block::Zero(_)) {
+                block.copy_to(&mut chunk[place..behind]);
+                let pages = place / page * page..behind.next_multiple_of(page).min(chunk.len());
+                match used.last_mut().filter(|last| last.end >= pages.start) {
+                    Some(last) => last.end = pages.end,
+                    None => used.push(pages),
+                }
+            }
+            place = behind;
+        }
+        for pages in used {
+            file.write_all_at(&chunk[pages.clone()], at + pages.start as u64)?;
+        }
+        at += len;
+    }
+    file.sync_all()
 }
