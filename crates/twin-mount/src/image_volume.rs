@@ -9,16 +9,19 @@ use std::path::Path;
 
 use rustix::fs::{SeekFrom, seek};
 use twin_age::Layout;
+use twin_ageing::fork::Twin;
 use twin_ageing::{IMAGE_SECTOR, map_of_platter};
 use twin_disk::{Block, Buf};
 use twin_fs::LayoutKind;
-use twin_lab::{Config, Platter, Run};
+use twin_lab::{Config, Platter, Run, SimulateError};
 use twin_settings::value::bytes_for_people;
 
 /// The most bytes of an image that are read into memory.
 const MOST_BYTES: u64 = 4 << 30;
 /// What is read at a time.
 const CHUNK: usize = 64 << 10;
+/// Pieces of this many zero bytes become holes.
+const HOLE: usize = 4096;
 /// What is written at a time.
 const WRITTEN: u64 = 1 << 20;
 
@@ -126,4 +129,41 @@ pub fn write_platter(file: &File, platter: &Platter) -> std::io::Result<()> {
         at += len;
     }
     file.sync_all()
+}
+
+/// Why the image could not be written, in words.
+struct NotWritten(String);
+
+impl From<SimulateError> for NotWritten {
+    fn from(error: SimulateError) -> NotWritten {
+        NotWritten(error.to_string())
+    }
+}
+
+impl From<std::io::Error> for NotWritten {
+    fn from(error: std::io::Error) -> NotWritten {
+        NotWritten(error.to_string())
+    }
+}
+
+/// Writes a fork to a new image, what is not zero alone; the rest of the file is a hole. Gives the bytes that were copied.
+///
+/// # Errors
+/// If the fork cannot be read, or the file not written.
+pub fn write_twin(file: &File, twin: &Twin) -> Result<u64, String> {
+    written(file, twin).map_err(|why| why.0)
+}
+
+fn written(file: &File, twin: &Twin) -> Result<u64, NotWritten> {
+    file.set_len(twin.size())?;
+    let bytes = twin.copy::<NotWritten>(|at, block: &Block| {
+        for (nth, piece) in block.to_bytes().chunks(HOLE).enumerate() {
+            if piece.iter().any(|&byte| byte != 0) {
+                file.write_all_at(piece, at + (nth * HOLE) as u64)?;
+            }
+        }
+        Ok(())
+    })?;
+    file.sync_all()?;
+    Ok(bytes)
 }

@@ -20,6 +20,7 @@ pub mod image;
 pub mod image_volume;
 pub mod input;
 pub mod journal;
+pub mod kept_states;
 pub mod kept_volumes;
 pub mod make;
 pub mod media;

@@ -8,7 +8,8 @@ use twin_disk::journaled::Journaled;
 use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Freezable, IoKind, Recorded};
 use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, Settings, Volume};
 use twin_host::{
-    FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Interrupts, NewFile,
+    Count, FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Interrupts,
+    NewFile, Progress,
 };
 use twin_lab::FlightSettings;
 use twin_lab::follow::{Followed, Watch};
@@ -197,6 +198,25 @@ pub fn open_volume(image: &Path, options: OpenOptions) -> Result<Opened, Refused
     let close = journal.clone().map(|journal| journal::emptied(journal, image));
     let below = Below { freezable, close, store: None, journal };
     Ok(Opened { host, volume, recovery, flight, observers, below, follow: None })
+}
+
+/// The same for a command: shows that the volume is opened, and notes what had to be done first if that is written.
+///
+/// # Errors
+/// If it cannot be opened.
+pub fn open_with_note(
+    image: &Path,
+    options: OpenOptions,
+    progress: &dyn Progress,
+) -> Result<Opened, String> {
+    let read_only = options.settings.read_only;
+    let opening = progress.begin("the volume is opened", Count::Time);
+    let opened = open_volume(image, options)?;
+    drop(opening);
+    if let (Some(words), false) = (&opened.recovery, read_only) {
+        twin_host::note!("twinfs: {words} first");
+    }
+    Ok(opened)
 }
 
 /// The same of a volume that is no image.

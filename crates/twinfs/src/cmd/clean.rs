@@ -2,13 +2,13 @@
 
 use std::process::ExitCode;
 
-use twin_cli::progress::Progress;
+use twin_cli::progress::{Progress, Shown};
 use twin_cli::{Outcome, Printer, usage};
 use twin_fs::{Cleaning, Settings};
 use twin_host::Interrupts;
 use twin_mount::image::must_be_log;
 use twin_mount::media;
-use twin_mount::opening::{OpenOptions, Opened, open_volume, set_for_open};
+use twin_mount::opening::{OpenOptions, Opened, open_with_note, set_for_open};
 use twin_report::Report;
 use twin_settings::grammar;
 
@@ -42,13 +42,7 @@ pub(crate) fn run(args: &Clean, interrupts: &Interrupts) -> Outcome {
         set_for_open(&mut *options.of_layout, text)
             .map_err(|why| usage(format!("--cleaner: {why}")))?;
     }
-    let opening = Progress::waiting("the volume is opened");
-    let Opened { host, volume, recovery, below, .. } =
-        open_volume(&args.image, options).map_err(|refused| refused.why)?;
-    opening.finish();
-    if let Some(words) = recovery {
-        twin_host::note!("twinfs: {words} first");
-    }
+    let Opened { host, volume, below, .. } = open_with_note(&args.image, options, &Shown)?;
     let segments = args.segments.unwrap_or(u64::MAX);
     let how = Cleaning { segments, garbage_share: args.garbage };
     let log = volume.layout().views().log.ok_or(no_log)?;

@@ -1,22 +1,17 @@
 //! `twinfs fork`: the state of a mounted volume at one instant as an image.
 
-use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::process::ExitCode;
 
 use twin_ageing::fork::{Closed, Twin};
 use twin_cli::progress::Progress;
 use twin_cli::{Outcome, say};
-use twin_disk::Block;
 use twin_host::{Interrupts, NewFile};
 use twin_lab::SimulateError;
 use twin_mount::client::{FrozenVolume, MountClient};
+use twin_mount::image_volume::write_twin;
 
 use crate::cli::Fork;
 use crate::size::Size;
-
-/// Pieces of this many zero bytes become holes.
-const HOLE: usize = 4096;
 
 pub(crate) fn run(args: &Fork, interrupts: &Interrupts) -> Outcome {
     let dir = args.dir.display();
@@ -37,9 +32,8 @@ pub(crate) fn run(args: &Fork, interrupts: &Interrupts) -> Outcome {
     let twin = Twin::of(&closed, &mut |done, total| bar.set(done, total)).map_err(in_mount)?;
     bar.finish();
     let file = new.handle()?;
-    let written = write(&file, &twin)
-        .and_then(|bytes| file.sync_all().map(|()| bytes).map_err(NotWritten::from));
-    let bytes = written.map_err(|why| format!("{}: {}", args.to.display(), why.0))?;
+    let written = write_twin(&file, &twin);
+    let bytes = written.map_err(|why| format!("{}: {why}", args.to.display()))?;
     new.keep();
     say(format!(
         "{}: {dir} as {} of {}, {} of them copied; operations waited {:.0} ms at most",
@@ -50,32 +44,4 @@ pub(crate) fn run(args: &Fork, interrupts: &Interrupts) -> Outcome {
         held_ns as f64 / 1e6,
     ))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Why the image could not be written, in words.
-struct NotWritten(String);
-
-impl From<SimulateError> for NotWritten {
-    fn from(error: SimulateError) -> NotWritten {
-        NotWritten(error.to_string())
-    }
-}
-
-impl From<std::io::Error> for NotWritten {
-    fn from(error: std::io::Error) -> NotWritten {
-        NotWritten(error.to_string())
-    }
-}
-
-/// Writes what is not zero; the rest of the file is a hole.
-fn write(file: &File, twin: &Twin) -> Result<u64, NotWritten> {
-    file.set_len(twin.size())?;
-    twin.copy(|at, block: &Block| {
-        for (nth, piece) in block.to_bytes().chunks(HOLE).enumerate() {
-            if piece.iter().any(|&byte| byte != 0) {
-                file.write_all_at(piece, at + (nth * HOLE) as u64)?;
-            }
-        }
-        Ok(())
-    })
 }

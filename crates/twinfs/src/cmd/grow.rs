@@ -5,18 +5,18 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use twin_cli::progress::Progress;
+use twin_cli::progress::Shown;
 use twin_cli::{Outcome, Printer};
 use twin_fs::{Growth, LayoutKind, NO_GROWTH};
 use twin_host::Interrupts;
 use twin_mount::answers::{Question, why_not_grown};
 use twin_mount::client::MountClient;
 use twin_mount::image::must_be_log;
+use twin_mount::kept_states::mount_at;
 use twin_mount::media;
-use twin_mount::opening::{OpenOptions, Opened, open_volume};
+use twin_mount::opening::{OpenOptions, Opened, open_with_note};
 use twin_report::Report;
 
-use super::states::mount_at;
 use crate::cli::Grow;
 use crate::size::Size;
 
@@ -49,13 +49,8 @@ fn by_image(
     kind: &'static dyn LayoutKind,
     bytes: Option<u64>,
 ) -> Result<Growth, String> {
-    let opening = Progress::waiting("the volume is opened");
-    let Opened { host, volume, recovery, below, .. } =
-        open_volume(&args.volume, OpenOptions::of(kind)).map_err(|refused| refused.why)?;
-    opening.finish();
-    if let Some(words) = recovery {
-        twin_host::note!("twinfs: {words} first");
-    }
+    let options = OpenOptions::of(kind);
+    let Opened { host, volume, below, .. } = open_with_note(&args.volume, options, &Shown)?;
     let work = async {
         let grown = volume.grow(bytes).await;
         volume.close().await.map_err(|error| error.to_string())?;

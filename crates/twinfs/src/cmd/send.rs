@@ -7,18 +7,16 @@ use std::fs::File;
 use std::io::{BufWriter, IsTerminal, Write};
 use std::process::ExitCode;
 
-use twin_cli::progress::Progress;
+use twin_cli::progress::{Progress, Shown};
 use twin_cli::{Outcome, usage};
+use twin_fs::Volume;
 use twin_fs::snapshots::{State, StateKind};
-use twin_fs::{Cpu, LayoutKind, Settings, Volume};
-use twin_host::{Host, Interrupts, NewFile};
+use twin_host::{Interrupts, NewFile};
 use twin_mount::answers::Question;
-use twin_mount::client::FrozenVolume;
-use twin_mount::opening::Opened;
-use twin_mount::states::why_not_head;
+use twin_mount::client::Hold;
+use twin_mount::kept_states::{ReadVolume, mount_at};
 use twin_send::{Header, Record, StateId, Writer};
 
-use super::states::{CACHE_BYTES, HELD_MOST, mount_at, open, snapshots_of};
 use crate::cli::Send;
 use crate::size::Size;
 
@@ -37,24 +35,11 @@ pub(crate) fn run(args: &Send, interrupts: &Interrupts) -> Outcome {
     if file.is_none() && std::io::stdout().is_terminal() {
         return Err(usage("a stream is no text: send it to a file or program, or give --output"));
     }
-    let totals = match mount_at(&args.volume)? {
-        Some(mount) => {
-            let FrozenVolume { host, kind, device, hold, .. } = mount.freeze(HELD_MOST)?;
-            let settings = Settings { read_only: true, ..Settings::default() };
-            let config = kind.config();
-            let opening = config.open(host.rt(), device, Cpu::none(), settings);
-            let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
-            let opened = opened.map_err(|e| format!("{}: {e}", args.volume.display()))?;
-            let states = states_of(args, &host, kind, &opened.volume)?;
-            hold.let_go();
-            write(args, &host, kind, &states, file, &|| still_there(args, &states))?
-        }
-        None => {
-            let (kind, Opened { host, volume, .. }) = open(&args.volume, true)?;
-            let states = states_of(args, &host, kind, &volume)?;
-            write(args, &host, kind, &states, file, &|| Ok(()))?
-        }
-    };
+    let mut of = ReadVolume::open(&args.volume, &Shown)?;
+    let states = states_of(args, &of)?;
+    let is_mount = of.hold.take().map(Hold::let_go).is_some();
+    let check = || if is_mount { still_there(args, &states) } else { Ok(()) };
+    let totals = write(args, &of, &states, file, &check)?;
     new.map(NewFile::keep);
     let data = Size(totals.data_bytes);
     twin_host::note!("twinfs: {:?}: {} records with {data} of data", args.snapshot, totals.records);
@@ -62,18 +47,13 @@ pub(crate) fn run(args: &Send, interrupts: &Interrupts) -> Outcome {
 }
 
 /// The state, and the base after it if there is one.
-fn states_of(
-    args: &Send,
-    host: &Host,
-    kind: &'static dyn LayoutKind,
-    volume: &Volume,
-) -> Result<Vec<Opening>, String> {
+fn states_of(args: &Send, of: &ReadVolume) -> Result<Vec<Opening>, String> {
     let in_volume = |why: String| format!("{}: {why}", args.volume.display());
-    let properties = kind.properties(volume);
+    let properties = of.kind.properties(&of.volume);
     let uuid = properties.iter().find(|property| property.name == "uuid");
     let number = uuid.and_then(|uuid| u128::from_str_radix(&uuid.value, 16).ok());
     let number = number.ok_or_else(|| in_volume("the volume has no number".into()))?.to_be_bytes();
-    let states = snapshots_of(volume).map_err(in_volume)?.states(volume.core()).states;
+    let states = of.states().map_err(in_volume)?.states;
     let open = |name: &String| -> Result<Opening, String> {
         let is_it = |state: &&State| state.name == *name;
         let found = states.iter().find(is_it);
@@ -85,12 +65,9 @@ fn states_of(
             }
             None => return Err(in_volume(format!("there is no snapshot {name:?}"))),
         }
-        let opening = volume.open_state(name, CACHE_BYTES);
-        let opened = host.rt().block_on(opening).map_err(|e| e.to_string())?;
-        let volume_of = opened.map_err(|error| in_volume(why_not_head(name, &error)))?;
         let (id, time_ns) = found.map_or((0, 0), |state| (state.id, state.time.0));
         let id = StateId { volume: number, id, time_ns, name: name.clone() };
-        Ok(Opening { id, volume: volume_of })
+        Ok(Opening { id, volume: of.state(name)? })
     };
     if args.since.as_ref() == Some(&args.snapshot) {
         return Err(format!("{:?} has nothing that it has not itself", args.snapshot));
@@ -118,8 +95,7 @@ fn still_there(args: &Send, states: &[Opening]) -> Result<(), String> {
 /// Writes the stream; before its end `check` may say that it is wrong.
 fn write(
     args: &Send,
-    host: &Host,
-    kind: &'static dyn LayoutKind,
+    of: &ReadVolume,
     states: &[Opening],
     file: Option<File>,
     check: &dyn Fn() -> Result<(), String>,
@@ -144,11 +120,11 @@ fn write(
     };
     let header = Header { state: state.id.clone(), base: base.map(|base| base.id.clone()) };
     put(writer.write(&Record::Header(header)))?;
-    let shared = base.and_then(|base| kind.shared(&base.volume, &state.volume));
+    let shared = base.and_then(|base| of.kind.shared(&base.volume, &state.volume));
     let base = base.map(|base| &base.volume);
     let mut out = |record: Record| put(writer.write(&record));
     let work = twin_send::send(base, &state.volume, shared.as_deref(), &mut out);
-    let sent = host.rt().block_on(work).map_err(|e| e.to_string())?;
+    let sent = of.host.rt().block_on(work).map_err(|e| e.to_string())?;
     sent.map_err(|error| format!("{}: {error}", args.volume.display()))?;
     check()?;
     put(writer.end())?;

@@ -3,14 +3,14 @@
 use std::process::ExitCode;
 
 use serde_json::json;
-use twin_cli::progress::Progress;
+use twin_cli::progress::Shown;
 use twin_cli::{Outcome, Printer, say, usage};
 use twin_fs::{Op, Reply, Request, Settings};
 use twin_host::{ImageOptions, Interrupts};
 use twin_mount::answers::Question;
 use twin_mount::client::MountClient;
 use twin_mount::image::layout_of;
-use twin_mount::opening::{OpenOptions, Opened, open_volume};
+use twin_mount::opening::{OpenOptions, Opened, open_with_note};
 use twin_report::Report;
 use twin_show::{mount, prometheus};
 
@@ -46,10 +46,7 @@ pub(crate) fn run(args: &Stat, interrupts: &Interrupts) -> Outcome {
         settings: Settings { read_only: true, ..Settings::default() },
         ..OpenOptions::of(kind)
     };
-    let opening = Progress::waiting("the volume is opened");
-    let Opened { host, volume, recovery, .. } =
-        open_volume(&args.image, options).map_err(|refused| refused.why)?;
-    opening.finish();
+    let Opened { host, volume, recovery, .. } = open_with_note(&args.image, options, &Shown)?;
     let properties = kind.properties(&volume);
     let asked = volume.execute(Request::root(1, Op::StatFs));
     let stat = match host.rt().block_on(asked).map_err(|e| e.to_string())? {
