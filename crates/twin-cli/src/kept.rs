@@ -33,6 +33,12 @@ pub trait Keep: Sized {
     }
 }
 
+/// A part that has ended and is not kept: the same command finds it again.
+#[derive(Clone, Debug)]
+pub struct Ended<T>(pub T);
+
+impl<T> Keep for Ended<T> {}
+
 /// Where parts are kept for the same command.
 #[derive(Clone, Debug)]
 pub struct Place(PathBuf);

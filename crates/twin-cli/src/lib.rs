@@ -20,7 +20,7 @@ mod saying;
 pub mod terminal;
 
 pub use call::{Call, Far, Said};
-pub use kept::{Keep, Place, SoFar};
+pub use kept::{Ended, Keep, Place, SoFar};
 pub use outcome::{Failure, Outcome, usage};
 pub use output::{Format, Output};
 pub use printing::Printer;

@@ -1,7 +1,7 @@
 //! The values of options that are names in a registry, with their explanations, for the help of the
 //! command line.
 
-use clap::builder::{PossibleValue, StringValueParser, TypedValueParser};
+use clap::builder::{PossibleValue, PossibleValuesParser, StringValueParser, TypedValueParser};
 use clap::{Arg, Command, Error, error::ErrorKind};
 use twin_rt::{Order, order};
 use twin_settings::{Choice, Registry, RegistryEntry};
@@ -80,28 +80,27 @@ pub(crate) fn replacement_help() -> String {
     )
 }
 
+/// Names with a line each for the help.
+pub(crate) fn choices(
+    all: impl IntoIterator<Item = (&'static str, &'static str)>,
+) -> PossibleValuesParser {
+    let value = |(name, about)| PossibleValue::new(name).help(about);
+    all.into_iter().map(value).collect::<Vec<_>>().into()
+}
+
 /// The foreign formats of traces, from their registry.
-pub(crate) fn foreign_formats() -> clap::builder::PossibleValuesParser {
-    let values = twin_trace::readers::REGISTRY.iter();
-    clap::builder::PossibleValuesParser::new(
-        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
-    )
+pub(crate) fn foreign_formats() -> PossibleValuesParser {
+    choices(twin_trace::readers::REGISTRY.abouts())
 }
 
 /// The formats of block traces, from their registry.
-pub(crate) fn block_formats() -> clap::builder::PossibleValuesParser {
-    let values = twin_trace::block::REGISTRY.iter();
-    clap::builder::PossibleValuesParser::new(
-        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
-    )
+pub(crate) fn block_formats() -> PossibleValuesParser {
+    choices(twin_trace::block::REGISTRY.abouts())
 }
 
 /// What a comparison judges by, from its registry.
-pub(crate) fn measures() -> clap::builder::PossibleValuesParser {
-    let values = twin_lab::MEASURES.iter();
-    clap::builder::PossibleValuesParser::new(
-        values.map(|e| clap::builder::PossibleValue::new(e.name).help(e.about)),
-    )
+pub(crate) fn measures() -> PossibleValuesParser {
+    choices(twin_lab::MEASURES.abouts())
 }
 
 /// The queue of a mount's device.

@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use twin_lab::layouts::LAYOUTS;
 use twin_lab::log_categories;
 use twin_mount::media::{Compression, KeyFrom};
 use twin_rt::{Categories, Category};
 
-use crate::choices::{block_formats, foreign_formats, measures, placements, volume_victims};
+use crate::choices::{
+    block_formats, choices, foreign_formats, measures, placements, volume_victims,
+};
 use crate::size::Size;
 
 mod advise;
@@ -152,14 +154,13 @@ impl Profile {
 
 /// The layouts, with a line each for the help.
 fn layouts() -> PossibleValuesParser {
-    let all = LAYOUTS.iter().map(|kind| (kind.name(), kind.about()));
-    choices(all.collect())
+    choices(LAYOUTS.iter().map(|kind| (kind.name(), kind.about())))
 }
 
 /// The policies of one kind in all layouts.
 fn policies(title: &str) -> PossibleValuesParser {
     let all = LAYOUTS.iter().flat_map(|kind| kind.policies());
-    choices(all.filter(|(kind, _)| *kind == title).flat_map(|(_, names)| names).collect())
+    choices(all.filter(|(kind, _)| *kind == title).flat_map(|(_, names)| names))
 }
 
 /// The help of --log, with all categories.
@@ -167,11 +168,6 @@ fn log_help() -> String {
     let all = Category::ALL.iter().map(|(_, name, about)| format!("{name} ({about})"));
     let all = all.collect::<Vec<_>>().join(", ");
     format!("Print events of these categories, such as cleaner,flush, one line each: {all}")
-}
-
-fn choices(all: Vec<(&'static str, &'static str)>) -> PossibleValuesParser {
-    let value = |(name, about)| PossibleValue::new(name).help(about);
-    all.into_iter().map(value).collect::<Vec<PossibleValue>>().into()
 }
 
 /// Make a volume in an image file or on a block device.

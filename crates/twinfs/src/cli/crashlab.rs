@@ -84,7 +84,7 @@ pub(crate) struct Crashlab {
 
 /// The models, with a line each for the help.
 fn models() -> PossibleValuesParser {
-    choices(MODELS.iter().map(|model| (model.name, model.about)).collect())
+    choices(MODELS.iter().map(|model| (model.name, model.about)))
 }
 
 /// Say what a program has promised, within `twinfs crashlab`.

@@ -5,6 +5,8 @@ use twin_lab::SettingsError;
 use twin_lab::observe::{Observing, abouts};
 use twin_rt::{Nanos, SECS};
 
+use crate::choices::choices;
+
 /// The observers of simulated runs.
 #[derive(Args, Clone, Debug)]
 pub(crate) struct Observe {
@@ -63,8 +65,7 @@ impl ObserveMount {
 
 /// The names of observers.
 fn observers() -> clap::builder::PossibleValuesParser {
-    let value = |(name, about)| clap::builder::PossibleValue::new(name).help(about);
-    clap::builder::PossibleValuesParser::new(abouts().into_iter().map(value))
+    choices(abouts())
 }
 
 pub(super) fn interval(text: &str) -> Result<Nanos, String> {

@@ -10,7 +10,7 @@ use twin_advise::{
     partial_report,
 };
 use twin_cli::progress::Progress;
-use twin_cli::{Failure, Keep, Outcome, Printer, SoFar, usage};
+use twin_cli::{Ended, Failure, Outcome, Printer, SoFar, usage};
 use twin_host::{Interrupts, real_clock};
 use twin_lab::{
     Config, MEASURES, MachineFile, MeasureEntry, Run, Spread, Workload, measurable, measure_for,
@@ -75,9 +75,9 @@ pub(crate) fn run(args: &Advise, interrupts: &Interrupts) -> Outcome {
     let (name, all) = (question.name.clone(), question.runs() as usize);
     let so_far =
         SoFar::new((printer, &bar), interrupts, (BTreeMap::new(), all), None, move |tried| {
-            partial_report(&name, measure, tried.values().map(|one: &Ran| &one.0))
+            partial_report(&name, measure, tried.values().map(|one: &Ended<Tried>| &one.0))
         });
-    let advice = advise(&question, &|number, tried| so_far.add(number, Ran(tried)))?;
+    let advice = advise(&question, &|number, tried| so_far.add(number, Ended(tried)))?;
     bar.finish();
     let confirmation = confirmation(args, &advice, &question, interrupts)?;
     // Whatever an interrupt has printed is printed.
@@ -86,12 +86,6 @@ pub(crate) fn run(args: &Advise, interrupts: &Interrupts) -> Outcome {
     let is_whole = advice.is_whole() && !is_cut;
     Ok(if is_whole { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
-
-/// A run of the search. A search that was interrupted begins anew.
-#[derive(Clone)]
-struct Ran(Tried);
-
-impl Keep for Ran {}
 
 fn name(args: &Advise) -> String {
     match (&args.trace, &args.workload) {

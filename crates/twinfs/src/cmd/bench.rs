@@ -8,7 +8,7 @@ use std::sync::atomic::AtomicBool;
 
 use twin_bench::{self as bench, Target, directory};
 use twin_cli::progress::Progress;
-use twin_cli::{Failure, Keep, Outcome, Printer, SoFar, say, usage};
+use twin_cli::{Ended, Failure, Outcome, Printer, SoFar, say, usage};
 use twin_host::fuse::sync_file_system;
 use twin_host::{Interrupts, Undoing, absolute, real_clock, remove_by_force};
 use twin_lab::{Config, Run};
@@ -61,7 +61,10 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     let (all, of_names) = (bench::count(&benches, &targets, runs), names.clone());
     let kept =
         SoFar::new((printer, &bar), interrupts, (BTreeMap::new(), all), None, move |ended| {
-            let rows = ended.values().next_back().map_or(&[][..], |Ended(rows)| rows);
+            let rows = ended
+                .values()
+                .next_back()
+                .map_or(&[][..], |Ended(rows): &Ended<Vec<bench::Row>>| &rows[..]);
             bench::report(rows, &of_names, &[])
         });
     let progress = |rows: &[bench::Row], ended: usize, all: usize| {
@@ -81,11 +84,6 @@ pub(crate) fn run(args: &Bench, interrupts: &Interrupts) -> Outcome {
     printer.print(&report)?;
     Ok(ExitCode::SUCCESS)
 }
-
-/// The rows after a run; they are not kept for later, as a machine may be another then.
-struct Ended(Vec<bench::Row>);
-
-impl Keep for Ended {}
 
 /// Measures the device under a directory.
 fn device(dir: &Path, mut printer: Printer, interrupts: &Interrupts) -> Outcome {

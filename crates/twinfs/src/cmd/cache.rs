@@ -9,7 +9,7 @@ use std::sync::Arc;
 use twin_cache::Rules;
 use twin_cache::replacement::REGISTRY;
 use twin_cli::progress::Progress;
-use twin_cli::{Failure, Keep, Outcome, Printer, SoFar, say, usage};
+use twin_cli::{Ended, Failure, Outcome, Printer, SoFar, say, usage};
 use twin_host::{Interrupts, real_clock};
 use twin_lab::caches::{Accesses, Input, Loaded, Row, Study, default_sizes, load, report};
 use twin_mount::input::{Accessed, accesses_of};
@@ -155,7 +155,7 @@ fn simulated(
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get());
     let threads = args.threads.unwrap_or(cores).max(1);
     let (of_study, name) = (study.clone(), name.to_owned());
-    let partial = move |ended: &BTreeMap<usize, Ended>| {
+    let partial = move |ended: &BTreeMap<usize, Ended<Row>>| {
         let rows = ended.iter().map(|(at, row)| (*at, row.0.clone())).collect();
         of_study.partial(&name, &rows)
     };
@@ -177,11 +177,6 @@ fn simulated(
     }
     Ok(Some((rows, printer)))
 }
-
-/// A row that has ended. It is not kept for later.
-struct Ended(Row);
-
-impl Keep for Ended {}
 
 /// What is said of the policy that knows the future where objects have several sizes.
 const NO_OPTIMUM: &str = "it goes by time alone, which is no optimum for objects that differ in size: other \

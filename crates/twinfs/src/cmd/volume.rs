@@ -8,7 +8,7 @@ use std::sync::Arc;
 use twin_clean::volume::workload;
 use twin_clean::{placement, victim};
 use twin_cli::progress::Progress;
-use twin_cli::{Failure, Keep, Outcome, Printer, SoFar, say, usage};
+use twin_cli::{Ended, Failure, Outcome, Printer, SoFar, say, usage};
 use twin_host::{Interrupts, real_clock};
 use twin_lab::volume::{
     Input, Row, Study, every, full_table, gaps, list, markdown, read_trace, report, rivals, run_all,
@@ -51,7 +51,7 @@ pub(crate) fn run(args: &Volume, interrupts: &Interrupts) -> Outcome {
     let threads = args.threads.unwrap_or(cores);
     let kept =
         SoFar::new((printer, &bar), interrupts, (BTreeMap::new(), runs.len()), None, |ended| {
-            report(&ended.values().map(|ended: &Ended| ended.0.clone()).collect::<Vec<_>>())
+            report(&ended.values().map(|ended: &Ended<Row>| ended.0.clone()).collect::<Vec<_>>())
         });
     let rows =
         run_all(&runs, threads, &|written| bar.inc(written), &|at, row| kept.add(at, Ended(row)));
@@ -100,11 +100,6 @@ fn note_speed(rows: &[Row], writes: u64, seconds: f64, threads: usize) {
         millions(all)
     );
 }
-
-/// A run that has ended; it is not kept for later, as runs are short.
-struct Ended(Row);
-
-impl Keep for Ended {}
 
 /// The exponents of the full table: those of SepBIT's experiments.
 const TABLE_EXPONENTS: [f64; 6] = [0.0, 0.2, 0.4, 0.6, 0.8, 1.0];
