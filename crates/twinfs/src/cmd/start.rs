@@ -7,11 +7,12 @@ use std::path::Path;
 
 use serde_json::Value;
 use twin_age::snapshot;
+use twin_ageing::began::Began;
 use twin_ageing::old_volumes::{AgedSpec, Beginning, OldVolumes};
 use twin_cli::progress::Progress;
 use twin_cli::{Failure, usage};
 use twin_fs::LayoutKind;
-use twin_lab::{Config, Figures, Judgement, Platter, Run, Seeded, text_of, value_of, verdict};
+use twin_lab::{Config, Judgement, Platter, Run, Seeded};
 use twin_mount::image::layout_of;
 use twin_mount::image_volume::{platter_of, run_on_image};
 use twin_mount::kept_volumes::{Kept, Notes};
@@ -57,14 +58,6 @@ impl Start {
     /// True if new volumes are run beside.
     pub(super) fn has_fresh(&self) -> bool {
         matches!(self.what, What::Made(_))
-    }
-
-    /// What it is, in words.
-    fn words(&self) -> String {
-        match &self.what {
-            What::Made(beginning) => beginning.to_string(),
-            What::Image { name, .. } => format!("the volume in {name}"),
-        }
     }
 
     /// The runs with their volumes; those that cannot have one go to `not_run`.
@@ -126,57 +119,7 @@ impl Start {
         of_old: Option<String>,
         how: &Judgement<'_>,
     ) -> Option<String> {
-        let scores = self.scores.borrow();
-        let scores: Vec<String> = scores
-            .iter()
-            .map(|(name, score)| {
-                format!("{name} {}", score.map_or("-".into(), |s| format!("{s:.3}")))
-            })
-            .collect();
-        // Of one configuration there is no verdict.
-        let of_old = of_old.map_or(String::new(), |verdict| format!(": {verdict}"));
-        let mut text = format!(
-            "On {}{of_old}\nLayout scores at the beginning: {}.",
-            self.words(),
-            scores.join(", ")
-        );
-        let Some(fresh) = fresh else { return Some(text) };
-        let rank = |runs: &[(Config, Seeded)], name: &str| {
-            runs.iter()
-                .find(|(config, _)| config.name == name)
-                .and_then(|(_, run)| run.figures.rank)
-        };
-        let differs =
-            |(config, run): &(Config, Seeded)| run.figures.rank != rank(fresh, &config.name);
-        match old.iter().any(differs) {
-            false if old.len() < 2 => {}
-            false => text += "\nOn new volumes the order is the same.",
-            true => {
-                let new: Vec<(&Config, &Figures)> =
-                    fresh.iter().map(|(config, run)| (config, &run.figures)).collect();
-                let of_new = verdict(&new, how).unwrap_or_default();
-                text += &format!("\nOn new volumes the order is another one: {of_new}");
-            }
-        }
-        for (config, run) in old {
-            let Some((_, new)) = fresh.iter().find(|(other, _)| other.name == config.name) else {
-                continue;
-            };
-            let both = [&run.figures, &new.figures];
-            let [Some(old), Some(new)] = both.map(|figures| value_of(how.measure, figures)) else {
-                continue;
-            };
-            let texts = both.map(|figures| text_of(how.measure, figures).unwrap_or_default());
-            text += &format!(
-                "\n{}: {} on the old volume, {} on a new one ({:+.1}% by {})",
-                config.name,
-                texts[0],
-                texts[1],
-                (old / new - 1.0) * 100.0,
-                how.measure.name
-            );
-        }
-        Some(text)
+        Some(self.began().verdict(fresh, old, of_old, how))
     }
 
     /// Adds to the objects of old volumes what they began on, and those of new ones.
@@ -188,20 +131,15 @@ impl Start {
         objects: &mut Vec<Value>,
         fresh: &[(Config, Seeded)],
     ) -> Result<(), String> {
-        for object in objects.iter_mut() {
-            object["start"] = self.words().into();
-            let scores = self.scores.borrow();
-            let score = scores.iter().find(|(name, _)| object["config"] == name.as_str());
-            if let Some((_, score)) = score {
-                object["start_layout_score"] = (*score).into();
-            }
-        }
-        for (_, run) in fresh {
-            let mut object = serde_json::to_value(&run.figures).map_err(|e| e.to_string())?;
-            object["start"] = "new volumes".into();
-            objects.push(object);
-        }
-        Ok(())
+        self.began().add_to(objects, fresh)
+    }
+
+    fn began(&self) -> Began {
+        let words = match &self.what {
+            What::Made(beginning) => beginning.to_string(),
+            What::Image { name, .. } => format!("the volume in {name}"),
+        };
+        Began { words, scores: self.scores.borrow().clone() }
     }
 }
 
