@@ -2,7 +2,7 @@
 //!
 //! Main types: [`Session`] (a simulated volume behind commands and answers in plain data: the book on one page is a
 //! thin shell over it), [`Exercise`] (a question that a seed varies, with hints and the right answers, which the real
-//! code has computed). Start at [`Session::call`]; for exercises at [`chapters`].
+//! code has computed); [`lab`] has both for a command line. Start at [`Session::call`]; for exercises at [`chapters`].
 //!
 //! ```
 //! use twin_lessons::Session;
@@ -16,6 +16,7 @@
 //! Everything here is a pure function of the commands: no clock, no file, no thread.
 
 mod exercise;
+pub mod lab;
 mod session;
 mod volume;
 

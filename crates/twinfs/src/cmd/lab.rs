@@ -7,15 +7,13 @@ use std::process::ExitCode;
 use serde_json::{Value, json};
 use twin_cli::{Outcome, say, usage};
 use twin_host::Interrupts;
-use twin_lessons::{Session, chapters, exercise, grade, paper, script};
+use twin_lessons::lab::{self, Page};
+use twin_lessons::{chapters, paper, script};
 
 use crate::cli::Lab;
 
 /// The largest file of answers or lines, in bytes.
 const MOST_BYTES: u64 = 1 << 20;
-
-/// Turns of a session's runtime between two looks for an interrupt.
-const TURNS: u64 = 5000;
 
 pub(crate) fn run(args: &Lab, interrupts: &Interrupts) -> Outcome {
     match (args.what.as_deref(), &args.file) {
@@ -61,32 +59,7 @@ fn shown(args: &Lab, chapter: u32) -> Outcome {
         say(text)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-    say(format!("Chapter {chapter}: {}, variant {}", text(&paper["title"]), args.seed))?;
-    for one in paper["exercises"].as_array().into_iter().flatten() {
-        say(format!("\n{} {}\n\n{}\n", text(&one["id"]), text(&one["title"]), text(&one["text"])))?;
-        for part in one["parts"].as_array().into_iter().flatten() {
-            let choices: Vec<String> =
-                part["choices"].as_array().into_iter().flatten().map(text).collect();
-            let choices = if choices.is_empty() {
-                String::new()
-            } else {
-                format!(" ({})", choices.join(" | "))
-            };
-            say(format!("  {}: {}{choices}", text(&part["name"]), text(&part["label"])))?;
-        }
-        for hint in one["hints"].as_array().into_iter().flatten().filter(|_| args.hints) {
-            say(format!("  hint: {}", text(hint)))?;
-        }
-        if let Some(known) = one["known"].as_str() {
-            say(format!("  {known}"))?;
-        }
-    }
-    say(format!(
-        "\ntwinfs lab {chapter} --seed {} --json > answers.json writes a file for the answers; \
-         twinfs lab grade answers.json checks it",
-        args.seed
-    ))?;
+    say(lab::in_words(&paper, args.hints))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -106,45 +79,31 @@ fn repeated(args: &Lab, file: &Path, interrupts: &Interrupts) -> Outcome {
         say(script(&lines).map_err(|why| format!("{place}: {why}"))?.trim_end())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let mut session = Session::default();
-    let mut done = |command: Value| -> Result<Value, String> {
-        let answer = session.call(&command.to_string());
-        let answer: Value = serde_json::from_str(&answer).map_err(|why| why.to_string())?;
-        match answer["ok"] == true {
-            true => Ok(answer),
-            false => Err(format!("{place}: {}", answer["error"].as_str().unwrap_or_default())),
-        }
-    };
-    done(json!({"do": "make", "settings": settings}))?;
-    let mut refused = 0;
+    let failed = |why| format!("{place}: {why}");
+    let mut page = Page::make(settings).map_err(failed)?;
     for line in &lines {
         // In pieces, so that an interrupt ends a long workload.
-        let mut answer = done(json!({"do": "begin", "line": line}))?;
-        while answer["done"] != true {
-            interrupts.check()?;
-            answer = done(json!({"do": "go", "turns": TURNS}))?;
-        }
-        let said = answer["output"].as_array().into_iter().flatten().filter_map(Value::as_str);
-        let failed = answer["failed"].as_str();
-        refused += u64::from(failed.is_some());
+        let said = page.line(line, &mut || interrupts.check().is_ok()).map_err(failed)?;
+        interrupts.check()?;
         if !args.json {
             say(format!("> {line}"))?;
-            said.chain(failed).try_for_each(|line| say(line.to_owned()))?;
+            said.into_iter().try_for_each(say)?;
         }
     }
-    let view = done(json!({"do": "view"}))?;
-    let part = |name: &str| view[name].as_str().unwrap_or_default().to_owned();
+    let end = page.end().map_err(failed)?;
     if args.json {
-        let (lines, now) = (lines.len(), &view["now_ns"]);
-        let result = json!({"settings": settings, "lines": lines, "refused": refused, "now_ns": now, "digest": part("digest"), "platter": part("platter")});
-        say(result.to_string())?;
+        let mut result = json!({"settings": settings, "lines": lines.len()});
+        if let (Some(all), Value::Object(end)) = (result.as_object_mut(), end) {
+            all.extend(end);
+        }
+        say(result)?;
     } else {
+        let part = |name: &str| end[name].as_str().unwrap_or_default();
         say(format!("digest of events {}, platter {}", part("digest"), part("platter")))?;
     }
     if let Some(image) = &args.image {
         let made = fs::File::create_new(image);
-        let written =
-            made.and_then(|mut made| std::io::Write::write_all(&mut made, &session.image()));
+        let written = made.and_then(|mut made| std::io::Write::write_all(&mut made, &page.image()));
         written.map_err(|why| format!("{}: {why}", image.display()))?;
     }
     Ok(ExitCode::SUCCESS)
@@ -154,53 +113,8 @@ fn graded(file: &Path, as_json: bool) -> Outcome {
     let place = file.display();
     let text = text_of(file)?;
     let given: Value = serde_json::from_str(&text).map_err(|why| format!("{place}: {why}"))?;
-    let seed = match &given["seed"] {
-        Value::String(seed) => seed.clone(),
-        Value::Number(seed) => seed.to_string(),
-        _ => {
-            return Err(
-                format!("{place}: has no seed: begin with twinfs lab CHAPTER --json").into()
-            );
-        }
-    };
-    let Some(chapter) = given["chapter"].as_u64() else {
-        return Err(format!("{place}: has no chapter: begin with twinfs lab CHAPTER --json").into());
-    };
-    let chapter = chapters().iter().find(|one| u64::from(one.number) == chapter);
-    let chapter =
-        chapter.ok_or_else(|| format!("{place}: there are no exercises of that chapter"))?;
-    let (mut right, mut of, mut exercises) = (0, 0, Vec::new());
-    for one in chapter.exercises {
-        let result = grade(one.id, &seed, &given["answers"][one.id])?;
-        let mut parts = Vec::new();
-        for (name, is_right, _) in &result.parts {
-            (right, of) = (right + u64::from(*is_right), of + 1);
-            parts.push(json!({"name": name, "right": is_right}));
-        }
-        exercises.push(json!({"id": one.id, "right": result.is_right(), "parts": parts}));
-    }
-    if as_json {
-        let result = json!({"chapter": chapter.number, "seed": seed, "right": right, "of": of, "exercises": exercises});
-        say(result.to_string())?;
-    } else {
-        for one in &exercises {
-            let id = one["id"].as_str().unwrap_or_default();
-            let wrong: Vec<&str> = one["parts"]
-                .as_array()
-                .into_iter()
-                .flatten()
-                .filter(|part| part["right"] == false)
-                .filter_map(|part| part["name"].as_str())
-                .collect();
-            let title = exercise(id).map_or("", |exercise| exercise.title);
-            let verdict = if wrong.is_empty() {
-                "right".into()
-            } else {
-                format!("not right: {}", wrong.join(", "))
-            };
-            say(format!("{id} {title}: {verdict}"))?;
-        }
-        say(format!("{right} of {of} answers are right"))?;
-    }
-    Ok(if right == of { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let graded = lab::graded(&given).map_err(|why| format!("{place}: {why}"))?;
+    say(if as_json { graded.to_string() } else { lab::grade_in_words(&graded) })?;
+    let is_right = graded["right"] == graded["of"];
+    Ok(if is_right { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
