@@ -201,8 +201,7 @@ mod tests {
         }
         let board = fs::read_to_string(root.join("packaging/grafana.json")).unwrap();
         assert_eq!(board.matches('{').count(), board.matches('}').count());
-        let known =
-            fs::read_to_string(root.join("crates/twin-show/src/prometheus.rs")).unwrap();
+        let known = fs::read_to_string(root.join("crates/twin-show/src/prometheus.rs")).unwrap();
         for name in board.split("twinfs_").skip(1) {
             let name: String =
                 name.chars().take_while(|c| c.is_ascii_lowercase() || *c == '_').collect();

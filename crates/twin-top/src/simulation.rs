@@ -5,20 +5,18 @@
 
 use std::cell::RefCell;
 use std::ops::ControlFlow;
-use std::process::ExitCode;
 use std::rc::Rc;
 
-use twin_cli::{Outcome, say, usage};
+use twin_cli::say;
 use twin_disk::{IoKind, Origin};
 use twin_host::real_clock;
 use twin_lab::segment_map::Look;
-use twin_lab::{Config, Served, Status, Watcher, World, simulate_watched};
+use twin_lab::{Config, Figures, Served, Status, Watcher, Workload, World, simulate_watched};
 use twin_rt::{Nanos, SECS, Time};
+use twin_trace::replay::Pace;
 
-use super::super::workload::{Chosen, chosen};
-use super::screen::Screen;
-use super::wait_until;
-use crate::cli::{Pace, Top};
+use crate::screen::Screen;
+use crate::wait_until;
 
 /// Pictures in a real second, of a run that is slowed down.
 const PICTURES_PER_S: f64 = 10.0;
@@ -27,36 +25,40 @@ const EVERY_S: f64 = 0.1;
 /// Bytes written to the log from which on a write cost means something.
 const LATELY_BYTES: u64 = 1 << 20;
 
-pub(super) fn run(args: &Top) -> Outcome {
-    let config = Config::parse(args.config.as_deref().unwrap_or("lfs"));
-    let config = config.map_err(usage)?;
-    if !config.layout.is_log() {
-        let name = &config.name;
-        return Err(usage(format!(
-            "{name}: has no log that could be shown; choose a configuration of lfs"
-        )));
+/// How a run is shown.
+pub struct Simulated {
+    /// Simulated seconds in a real one; none for as fast as can be.
+    pub slow: Option<f64>,
+    /// Simulated seconds between pictures; by default a few in a real second.
+    pub every: Option<f64>,
+    /// A picture for each disk access, when it begins.
+    pub accesses: bool,
+    /// The next picture comes when somebody asks for it.
+    pub by_hand: bool,
+    /// The most pictures that are shown.
+    pub count: Option<u64>,
+}
+
+impl Simulated {
+    /// Runs a workload on a configuration that has a log, and shows it. `None` if it was ended before its end.
+    ///
+    /// # Errors
+    /// If the run fails, which has `place` before it, or standard input or output.
+    pub fn show(
+        &self,
+        config: &Config,
+        workload: &Workload,
+        pace: Pace,
+        place: &str,
+        screen: Screen,
+    ) -> Result<Option<Figures>, String> {
+        let show = Rc::new(RefCell::new(Show::new(self, screen)));
+        let figures = simulate_watched(config, workload, pace, show.clone());
+        if let Some(failed) = show.borrow_mut().failed.take() {
+            return Err(failed);
+        }
+        figures.map_err(|error| format!("{place}: {error}"))
     }
-    if args.seed.is_some() && args.workload.is_none() {
-        return Err(usage("--seed is for generated workloads: give --workload too"));
-    }
-    let trace = args.trace.as_deref();
-    let Chosen { workload, is_cut, .. } =
-        chosen(trace, None, args.workload.as_deref(), args.seed.unwrap_or(1))?;
-    let pace = Pace::of(args.pace, &workload, args.speed).map_err(usage)?;
-    let show = Rc::new(RefCell::new(Show::new(args)));
-    let figures = simulate_watched(&config, &workload, pace, show.clone());
-    if let Some(failed) = show.borrow_mut().failed.take() {
-        return Err(failed.into());
-    }
-    let place = trace.map_or_else(|| config.name.clone(), |path| path.display().to_string());
-    if let Some(figures) = figures.map_err(|e| format!("{place}: {e}"))? {
-        let cost = figures.log.write_cost.map_or("-".into(), |cost| format!("{cost:.2}"));
-        say(format!(
-            "{} operations in {:.3} s; write cost {cost}, {} segments cleaned",
-            figures.ops, figures.span_s, figures.log.cleaned_segments
-        ))?;
-    }
-    Ok(if is_cut { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
 /// Who watches, and shows it.
@@ -82,8 +84,7 @@ struct Show {
 }
 
 impl Show {
-    fn new(args: &Top) -> Show {
-        let screen = Screen::of(args.plain);
+    fn new(args: &Simulated, screen: Screen) -> Show {
         let every_s = args.every.or(args.slow.map(|slow| slow / PICTURES_PER_S)).unwrap_or(EVERY_S);
         Show {
             screen,

@@ -13,21 +13,21 @@ use twin_lab::segment_map::Look;
 const COLUMNS: usize = 80;
 
 /// Where pictures go.
-pub(super) struct Screen {
+pub struct Screen {
     is_terminal: bool,
     colours: bool,
 }
 
 impl Screen {
     /// Standard output; `plain`: as text one below the other on a terminal too.
-    pub(super) fn of(plain: bool) -> Screen {
+    pub fn of(plain: bool) -> Screen {
         let is_terminal = std::io::stdout().is_terminal() && !plain;
         let no_colour = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Screen { is_terminal, colours: is_terminal && !no_colour }
     }
 
     /// How the next picture is drawn: the terminal may have another size by now.
-    pub(super) fn look(&self) -> Look {
+    pub fn look(&self) -> Look {
         let columns = terminal_size::terminal_size().map_or(COLUMNS, |(width, _)| width.0.into());
         Look { columns, colours: self.colours, marked: None }
     }
@@ -36,7 +36,7 @@ impl Screen {
     ///
     /// # Errors
     /// If standard output fails.
-    pub(super) fn show(&self, picture: &str) -> Result<(), String> {
+    pub fn show(&self, picture: &str) -> Result<(), String> {
         if !self.is_terminal {
             return say(picture);
         }
