@@ -5,9 +5,10 @@
 //!
 //! Main types: [`make_old`] (a workload on a new volume, at the times of its records), [`copy`] (a volume with the
 //! files of a snapshot where they lay), [`old_volumes`] (the volumes on which the configurations of a comparison
-//! begin; what their runs say is in [`began`]), [`fork`] (a volume of one instant, without the contents of its files), [`forecast`] (what the next period
-//! does to it), [`layout_report`] (how files lie, for people and for scripts), [`aged_report`] (the same of what was made old). The ages themselves (scores, snapshots,
-//! profiles and loads) are pure functions, in [`twin_age`]. Start at [`make_old`].
+//! begin), [`began`] (what their runs say), [`fork`] (a volume of one instant, without the contents of its files),
+//! [`forecast`] (what the next period does to it), [`layout_report`] (how files lie, for people and for scripts),
+//! [`aged_report`] (what became of a volume that was made old). The ages themselves (scores, snapshots, profiles and
+//! loads) are pure functions, in [`twin_age`]. Start at [`make_old`].
 
 mod age;
 pub mod aged_report;

@@ -4,8 +4,9 @@
 //! mount, and the crate knows no layout.
 //!
 //! Main types: [`dump::Text`], [`dump::Json`] and [`dump::Csv`] (the forms of a dump, each a
-//! [`Sink`](twin_fs::dump::Sink)); [`mount::in_words`], [`prometheus::text`] and [`since::since`] (the figures of a mount);
-//! what was asked for, each in a module of its own. Start at [`dump`].
+//! [`Sink`](twin_fs::dump::Sink)), [`check::Found`] (what a check has found), [`mount::in_words`], [`prometheus::text`]
+//! and [`since::since`] (the figures of a mount). The other modules are called like the commands that print them. Start
+//! at [`dump`].
 
 pub mod check;
 pub mod dump;
