@@ -37,7 +37,9 @@ fn idle_cleaning_leaves_less_to_be_done_on_demand_than_none() {
 
 #[test]
 fn synchronous_writes_ask_the_disk_more_often() {
-    for server in &SERVERS {
+    // By night of every server; the least of them does by day.
+    let at_night = std::env::var_os("TWINFS_NIGHT").is_some();
+    for server in SERVERS.iter().filter(|server| at_night || server.name == "cellar") {
         let sync = study(server.name, WriteModel::Sync, "idle");
         let buffered = study(server.name, WriteModel::Async, "idle");
         // Each change is a write of its own, instead of a few writes that fill segments.
