@@ -7,8 +7,10 @@ use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::Duration;
 
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::Signal;
 use serde_json::Value;
+
+use crate::common::signal_after;
 
 /// Runs of a second or so each.
 const FRONTIER: [&str; 13] = [
@@ -33,16 +35,14 @@ fn twinfs(state: &PathBuf) -> Command {
     command
 }
 
-/// The answer of a command that is interrupted between its first part and its last. How long that takes depends on
-/// the machine, the build and what else runs: an interrupt that came too early is tried later, one that came too
-/// late earlier.
+/// The answer of a command that is interrupted between its first part and its last. How much time of a processor
+/// that takes depends on the machine and the build: an interrupt that came too early is tried later, one that
+/// came too late earlier.
 fn cut_between(run: impl Fn(Duration) -> Output, all: usize) -> Value {
     let mut wait = Duration::from_millis(50);
     for _ in 0..60 {
         let cut = run(wait);
         let ended = match cut.status.code() {
-            // The signal came before anything listened.
-            None => 0,
             Some(0) => all,
             Some(130) if cut.stdout.is_empty() => 0,
             Some(130) => answer(&cut)["rows"].as_array().unwrap().len(),
@@ -61,15 +61,14 @@ fn answer(out: &Output) -> Value {
     serde_json::from_slice(&out.stdout).unwrap()
 }
 
-/// The output of the command when it is interrupted after a while.
+/// The output of the command when it is interrupted after so much time of a processor.
 fn interrupted(state: &PathBuf, after: Duration) -> Output {
     interrupt(twinfs(state), after)
 }
 
 fn interrupt(mut command: Command, after: Duration) -> Output {
-    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    std::thread::sleep(after);
-    kill_process(Pid::from_raw(child.id() as i32).unwrap(), Signal::INT).unwrap();
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    signal_after(&mut child, Signal::INT, after);
     child.wait_with_output().unwrap()
 }
 
