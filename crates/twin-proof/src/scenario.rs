@@ -87,7 +87,6 @@ pub struct Scenario {
 
 /// Placement policies that work on the smallest volume, and what a volume has by itself.
 const PLACEMENTS: [&str; 5] = ["", "twin", "dac", "none", "age-sort"];
-const WHEN: [&str; 4] = ["on-demand", "idle", "threshold", "adaptive"];
 
 impl Scenario {
     /// A plain small run.
@@ -397,6 +396,12 @@ impl Scenario {
         MkfsOptions { segment_size: Some(self.segment), streams: self.streams, minfree, ..options }
     }
 
+    /// Every policy of when to clean comes up, also one that is new in the registry.
+    fn when_to_clean(&self) -> &'static str {
+        let all: Vec<&str> = twin_clean::trigger::REGISTRY.names().collect();
+        all[self.seed as usize / PLACEMENTS.len() % all.len()]
+    }
+
     /// The layout's settings. Where blocks go and when they are cleaned follows from the seed.
     pub fn lfs(&self) -> LfsSettings {
         LfsSettings {
@@ -410,7 +415,7 @@ impl Scenario {
             checkpoint_age_ns: 2_000 * MILLIS,
             victim: self.victim.clone(),
             placement: PLACEMENTS[self.seed as usize % PLACEMENTS.len()].into(),
-            trigger: WHEN[self.seed as usize / PLACEMENTS.len() % WHEN.len()].into(),
+            trigger: self.when_to_clean().into(),
             background_cleaning: true,
             clean_step_bytes: 16 << 10,
             in_flight_bytes: 4 * u64::from(self.segment),
