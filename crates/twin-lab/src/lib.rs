@@ -42,6 +42,7 @@ pub mod follow;
 mod front_end;
 pub mod frontier;
 mod history;
+mod keeping;
 mod labels;
 pub mod layouts;
 mod log_at_end;
@@ -90,6 +91,7 @@ pub use figures::{
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
 pub use history::{History, Sampler};
+pub use keeping::Keeping;
 pub use labels::labels;
 pub use log_at_end::{BINS, LogAtEnd};
 pub use machine::{OnVolume, disk_of, on_volume};

@@ -1,5 +1,5 @@
-//! Workloads by name: a trace in memory or where it is stored, or a generator's text. Each run reads a
-//! copy of its own.
+//! Workloads by name: a trace in memory or where it is stored, or a generator's text. Each run reads it
+//! from its beginning.
 
 use std::fmt;
 use std::io::{self, Read};
@@ -11,6 +11,7 @@ use twin_trace::readers::{self, Again, OpenError};
 use twin_trace::replay::Population;
 use twin_trace::{Reader, Source, TraceError};
 
+use crate::keeping::{Keeping, MOST_BYTES};
 use crate::steps::Beginning;
 
 /// A workload that can be started repeatedly.
@@ -23,6 +24,8 @@ pub enum Workload {
     /// A trace that each run opens and reads from its beginning, so that memory does not grow with it: in
     /// the foreign format of this name, or in our own.
     Stored(Option<&'static str>, Opener),
+    /// A workload that was read once, and the files that exist before it begins.
+    Read(Arc<Workload>, Arc<Population>),
     /// A generator, such as `build:files=300`, and its seed.
     Generated(String, u64),
     /// A workload by hand, and its seed.
@@ -125,6 +128,7 @@ impl Workload {
                 let reader = Reader::new(io::BufReader::new(opener.open()?));
                 Ok(Box::new(reader.map_err(WorkloadError::Trace)?))
             }
+            Workload::Read(workload, _) => workload.start(),
             Workload::Generated(text, seed) => {
                 twin_generate::start(text, *seed).map_err(WorkloadError::Settings)
             }
@@ -135,6 +139,26 @@ impl Workload {
             Workload::Part(whole, operations) => {
                 Ok(Box::new(Beginning::new(whole.start()?, *operations)))
             }
+        }
+    }
+
+    /// Starts it for a reading that keeps for runs what they can share: see [`kept`](Self::kept).
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_keeping(&self) -> Result<Keeping, WorkloadError> {
+        let is_foreign = matches!(self, Workload::Foreign(..) | Workload::Stored(Some(_), _));
+        Ok(Keeping::at_most(self.start()?, if is_foreign { MOST_BYTES } else { 0 }))
+    }
+
+    /// The same workload with what was kept when it was read to its end, for any number of runs. Seeds no
+    /// longer change it.
+    pub fn kept(self, keeping: Keeping) -> Workload {
+        let (columns, population) = keeping.end();
+        let workload = columns.map_or(self, Workload::Trace);
+        match population {
+            Some(population) => Workload::Read(Arc::new(workload), population),
+            None => workload,
         }
     }
 
@@ -159,12 +183,7 @@ impl Workload {
     /// # Errors
     /// As [`start`](Self::start).
     pub fn is_timed(&self) -> Result<bool, WorkloadError> {
-        let recorded = match self {
-            Workload::Trace(..) | Workload::Foreign(..) | Workload::Stored(..) => true,
-            Workload::Generated(..) | Workload::ByHand(..) => false,
-            Workload::Part(whole, _) => return whole.is_timed(),
-        };
-        Ok(recorded && self.start()?.header().traits.timed)
+        Ok(!self.is_drawn() && self.has_times()?)
     }
 
     /// True if it has times at all, recorded or drawn, at which its operations are due.
@@ -187,7 +206,7 @@ impl Workload {
             Workload::Part(whole, operations) => {
                 Workload::Part(Box::new(whole.with_seed(more)), *operations)
             }
-            Workload::Trace(..) | Workload::Foreign(..) | Workload::Stored(..) => self.clone(),
+            _ => self.clone(),
         }
     }
 
@@ -195,8 +214,8 @@ impl Workload {
     pub fn is_drawn(&self) -> bool {
         match self {
             Workload::Generated(..) | Workload::ByHand(..) => true,
-            Workload::Trace(..) | Workload::Foreign(..) | Workload::Stored(..) => false,
             Workload::Part(whole, _) => whole.is_drawn(),
+            _ => false,
         }
     }
 
@@ -204,10 +223,11 @@ impl Workload {
     ///
     /// # Errors
     /// If the trace is damaged.
-    pub fn population(&self) -> Result<Population, WorkloadError> {
+    pub fn population(&self) -> Result<Arc<Population>, WorkloadError> {
         match self {
             Workload::Part(whole, _) => whole.population(),
-            whole => Population::collect(&mut whole.start()?).map_err(WorkloadError::Trace),
+            Workload::Read(_, population) => Ok(Arc::clone(population)),
+            whole => Ok(Arc::new(Population::collect(&mut whole.start()?)?)),
         }
     }
 }

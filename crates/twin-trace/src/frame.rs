@@ -231,7 +231,8 @@ pub(crate) struct FrameWriter<W> {
     out: W,
     written: u64,
     frames: u32,
-    compressor: zstd::bulk::Compressor<'static>,
+    /// `None` if columns stay as they are.
+    compressor: Option<zstd::bulk::Compressor<'static>>,
     stored: Vec<u8>,
 }
 
@@ -247,9 +248,14 @@ impl<W: Write> FrameWriter<W> {
     pub(crate) fn new(mut out: W, header: &Header) -> Result<Self, TraceError> {
         let bytes = header.to_bytes();
         out.write_all(&bytes)?;
-        let compressor = zstd::bulk::Compressor::new(LEVEL)?;
+        let compressor = Some(zstd::bulk::Compressor::new(LEVEL)?);
         let written = bytes.len() as u64;
         Ok(FrameWriter { out, written, frames: 0, compressor, stored: Vec::new() })
+    }
+
+    /// The same, that compresses nothing.
+    pub(crate) fn plain(self) -> Self {
+        FrameWriter { compressor: None, ..self }
     }
 
     /// Bytes written so far.
@@ -280,10 +286,12 @@ impl<W: Write> FrameWriter<W> {
     fn store(&mut self, column: &[u8]) -> Result<(), TraceError> {
         // Below this length a zstd frame would be longer than the column.
         const WORTH: usize = 32;
-        if column.len() >= WORTH {
+        if let Some(compressor) = &mut self.compressor
+            && column.len() >= WORTH
+        {
             let start = self.stored.len();
             self.stored.resize(start + zstd::zstd_safe::compress_bound(column.len()), 0);
-            let n = self.compressor.compress_to_buffer(column, &mut self.stored[start..])?;
+            let n = compressor.compress_to_buffer(column, &mut self.stored[start..])?;
             self.stored.truncate(start + n);
             if n < column.len() {
                 return Ok(());

@@ -50,6 +50,12 @@ impl<W: Write> Framed<W> {
         })
     }
 
+    /// The same for a trace that stays in memory, before its first record: nothing is compressed, and
+    /// contents are kept whatever the header says.
+    pub(crate) fn plain(self) -> Framed<W> {
+        Framed { frames: self.frames.plain(), encoder: Encoder::new(true), ..self }
+    }
+
     /// Adds a record of this time (if it has one). `put` encodes the record, or refuses it and
     /// encodes nothing.
     pub(crate) fn add(

@@ -100,6 +100,15 @@ impl<W: Write> Writer<W> {
         Ok(Writer(Framed::new(out, header, Kind::Operations)?))
     }
 
+    /// Starts a trace that stays in memory: its frames are not compressed, which takes several times the
+    /// memory and makes reading it faster, and contents are kept whatever the header says.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn plain(out: W, header: &Header) -> Result<Writer<W>, TraceError> {
+        Ok(Writer(Framed::new(out, header, Kind::Operations)?.plain()))
+    }
+
     /// Adds any record. The request's own number is ignored: requests are numbered in order.
     pub fn record(&mut self, record: &Record) -> Result<(), TraceError> {
         match record {

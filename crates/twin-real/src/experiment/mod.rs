@@ -166,7 +166,7 @@ impl Experiment {
 struct Turns<'a> {
     runner: &'a Runner<'a>,
     plan: &'a Plan<'a>,
-    population: twin_trace::replay::Population,
+    population: Arc<twin_trace::replay::Population>,
     clients: usize,
     /// By target.
     done: Vec<Vec<Done>>,

@@ -43,13 +43,7 @@ impl Population {
         if source.header().traits.mounted {
             let mut record = blank();
             while source.next_into(&mut record)? {
-                match &record {
-                    Record::Node(node) => population.add(node.clone()),
-                    Record::Request { request, .. } => {
-                        population.last_requests.insert(request.client, request.id);
-                    }
-                    Record::Reply { .. } => {}
-                }
+                population.note(&record, true);
             }
             return Ok(population);
         }
@@ -57,6 +51,18 @@ impl Population {
             population.add(node);
         }
         Ok(population)
+    }
+
+    /// Takes from a record what [`collect`](Self::collect) takes from it, for those who read all records of
+    /// a workload anyway.
+    pub fn note(&mut self, record: &Record, is_of_mount: bool) {
+        match record {
+            Record::Node(node) => self.add(node.clone()),
+            Record::Request { request, .. } if is_of_mount => {
+                self.last_requests.insert(request.client, request.id);
+            }
+            Record::Request { .. } | Record::Reply { .. } => {}
+        }
     }
 
     /// Adds a node, or counts it as dropped if it is invalid.

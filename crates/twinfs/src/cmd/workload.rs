@@ -2,7 +2,7 @@
 //!
 //! Contract: a trace that is no trace, holds no operation or is damaged is refused here, with what it is and
 //! how much of it is good. One that was cut off when it was recorded is used up to there, which is told once
-//! and makes the command's exit status 1.
+//! and makes the command's exit status 1. Runs share what this reading keeps of a trace ([`twin_lab::Keeping`]).
 
 use std::fs::File;
 use std::path::Path;
@@ -11,7 +11,7 @@ use std::sync::Arc;
 use twin_cli::{Failure, usage};
 use twin_lab::{Opener, Workload, WorkloadError, plan};
 use twin_mount::input::{Wanted, must_be, operations_of};
-use twin_trace::{Place, Reading, Record, TraceError, readers};
+use twin_trace::{Place, Reading, Record, Source, TraceError, readers};
 
 use super::reading;
 
@@ -45,13 +45,14 @@ pub(super) fn chosen(
             Some(text) => generated(text, seed)?,
             None => Workload::Trace(Arc::from(SHIPPED_TRACE)),
         };
-        let Survey { operations, reading, .. } = Survey::of(&workload).map_err(usage)?;
+        let Survey { operations, reading, kept, .. } = Survey::of(&workload).map_err(usage)?;
+        let workload = kept.unwrap_or(workload);
         return Ok(Chosen { workload, is_cut: false, operations, reading });
     };
     let workload = of_file(path, format)?;
     let survey = Survey::of(&workload).map_err(|e| format!("{}: {e}", path.display()))?;
     let name = path.display();
-    let Survey { operations, cut, damage, reading } = survey;
+    let Survey { operations, cut, damage, reading, kept } = survey;
     reading::tell(&name, &reading);
     if let Some(error) = damage {
         return Err(format!("{name}: {error}{}", good_part(path, operations, &error)).into());
@@ -72,6 +73,7 @@ pub(super) fn chosen(
         }
         (_, None) => {}
     }
+    let workload = kept.unwrap_or(workload);
     Ok(Chosen { workload, is_cut: cut.is_some(), operations, reading })
 }
 
@@ -160,11 +162,13 @@ struct Survey {
     cut: Option<String>,
     damage: Option<TraceError>,
     reading: Reading,
+    /// The same workload, with what runs share, if it is a trace.
+    kept: Option<Workload>,
 }
 
 impl Survey {
     fn of(workload: &Workload) -> Result<Survey, WorkloadError> {
-        let mut source = workload.start()?;
+        let mut source = workload.start_keeping()?;
         let (mut operations, mut in_frame) = (0, 0);
         loop {
             match source.next_record() {
@@ -179,12 +183,14 @@ impl Survey {
                     if matches!(error.place, Place::Byte { record: Some(_), .. }) {
                         operations -= in_frame;
                     }
-                    let (cut, damage) = (None, Some(error));
-                    return Ok(Survey { operations, cut, damage, reading: source.reading() });
+                    let (cut, damage, reading) = (None, Some(error), source.reading());
+                    return Ok(Survey { operations, cut, damage, reading, kept: None });
                 }
             }
         }
-        let (cut, reading) = (twin_lab::cut(&*source), source.reading());
-        Ok(Survey { operations, cut, damage: None, reading })
+        let (cut, reading) = (twin_lab::cut(&source), source.reading());
+        // What is drawn has other records with each seed.
+        let kept = (!workload.is_drawn()).then(|| workload.clone().kept(source));
+        Ok(Survey { operations, cut, damage: None, reading, kept })
     }
 }
