@@ -2,8 +2,7 @@
 //!
 //! Contract: the tests and the lints come from one build with one profile (`quick`) and one set of features;
 //! clippy is the compiler of it, so that a lint is an error of the build ([`linted`]). The end-to-end scenarios
-//! run what users get, the program of `cargo build --release`; both are built and run beside the tests, since no
-//! verdict depends on how busy the machine is. The campaigns run at their full length by night
+//! run what users get, the program of `cargo build --release`. The campaigns run at their full length by night
 //! ([`crate::nightly`]), and so is the documentation of the code built.
 
 use std::io::{BufRead, BufReader};
@@ -83,17 +82,16 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
     let mut done = vec![
         step("tidy", || tree::Project::read(root).map(|project| tidy::run(&project))),
         step("format", || passes(cargo(root, &["fmt", "--all", "--check"]))),
+        step("unit and integration tests", || {
+            let test = ["test", "--profile", PROFILE, "--workspace", "--locked", "--no-fail-fast"];
+            counted(&mut linted(cargo(root, &test)), LIMIT, |line| println!("{line}"))
+        }),
     ];
-    done.extend(beside(
-        || step("end to end", || scenarios(root, options)),
-        || {
-            step("unit and integration tests", || {
-                let test = ["test", "--profile", PROFILE, "--workspace", "--locked"];
-                let command = cargo(root, &[&test[..], &["--no-fail-fast"]].concat());
-                counted(&mut linted(command), LIMIT, |line| println!("{line}"))
-            })
-        },
-    ));
+    let program = options.program.clone().map_or_else(|| e2e::build(root), Ok);
+    let parts = program.and_then(|program| {
+        parts(root, &e2e::Options { program: Some(program), ..options.clone() })
+    });
+    done.push(step("end to end", || e2e::run_parts(root, parts.as_ref()?)));
     println!("\n==== summary");
     let mut all = Totals::default();
     for Done { name, totals, seconds } in &done {
@@ -101,26 +99,6 @@ pub(crate) fn run(root: &Path, options: &e2e::Options) -> Totals {
         all += *totals;
     }
     all
-}
-
-/// Does two steps at the same time. A build leaves processors idle in its last crates, a test program in its last
-/// test, and scenarios wait for devices: each uses what the other leaves. Both builds are in folders of their own,
-/// so that neither waits for the other's lock.
-fn beside(one: impl FnOnce() -> Done + Send, other: impl FnOnce() -> Done) -> [Done; 2] {
-    thread::scope(|scope| {
-        let one = scope.spawn(one);
-        let other = other();
-        let panicked =
-            |_| Done { name: "a step that panicked", totals: Totals::one(false), seconds: 0.0 };
-        [other, one.join().unwrap_or_else(panicked)]
-    })
-}
-
-/// Builds the program, and runs it in the scenarios.
-fn scenarios(root: &Path, options: &e2e::Options) -> Result<Totals, String> {
-    let program = options.program.clone().map_or_else(|| e2e::build(root), Ok)?;
-    let options = e2e::Options { program: Some(program), ..options.clone() };
-    e2e::run_parts(root, &parts(root, &options)?)
 }
 
 /// The scenarios, on the requested layout and, unless another volume was requested, on the other
@@ -146,7 +124,9 @@ pub(crate) fn long_scenarios(root: &Path, options: &e2e::Options) -> Result<Tota
     if !options.names.is_empty() {
         return e2e::run(root, options);
     }
-    scenarios(root, options)
+    let program = options.program.clone().map_or_else(|| e2e::build(root), Ok)?;
+    let options = e2e::Options { program: Some(program), ..options.clone() };
+    e2e::run_parts(root, &parts(root, &options)?)
 }
 
 /// Builds the documentation of the code, in which no link is broken. By night, because reading all crates once
@@ -258,8 +238,6 @@ fn counted(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
-
     use super::*;
 
     fn shell(line: &str) -> Command {
@@ -274,21 +252,6 @@ mod tests {
     fn counts_of_several_harnesses_are_added() {
         let totals = counted(&mut shell(&format!("{LINE}; {LINE}")), LIMIT, |_| ()).unwrap();
         assert_eq!(totals, Totals { passed: 4, failed: 0, skipped: 2 });
-    }
-
-    #[test]
-    fn steps_beside_each_other_meet_and_neither_s_failure_is_lost() {
-        let meeting = Barrier::new(2);
-        let meet = || {
-            meeting.wait();
-            Ok(Totals::one(true))
-        };
-        // Each would wait for ever if the steps came one after the other.
-        let [other, one] = beside(|| step("one", meet), || step("other", meet));
-        assert_eq!((other.name, other.totals.passed), ("other", 1));
-        assert_eq!((one.name, one.totals.passed), ("one", 1));
-        let [other, one] = beside(|| panic!("on purpose"), || step("other", || Err("no".into())));
-        assert_eq!((other.totals.failed, one.totals.failed), (1, 1));
     }
 
     #[test]
