@@ -285,8 +285,8 @@ mod tests {
         let making = config.mkfs(host.rt(), Rc::new(device), identity);
         host.rt().block_on(making).unwrap().unwrap();
         drop(host);
-        let opened = open_volume(&image, OpenOptions::of(kind));
-        let Ok(Opened { host, volume, observers, .. }) = opened else { panic!("it does not open") };
+        let opened = open_volume(&image, OpenOptions::of(kind)).map_err(String::from);
+        let Opened { host, volume, observers, .. } = opened.unwrap();
         let (observers, rt) = (observers.unwrap(), host.rt().clone());
         let work = async {
             let options = Options { pace: Pace::Asap, ..Options::default() };
