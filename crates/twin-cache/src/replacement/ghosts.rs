@@ -11,10 +11,10 @@ use super::{Item, Key};
 /// The value for a block that is not remembered.
 const NOWHERE: u32 = u32::MAX;
 
-/// The blocks of file 0, in a table of four bytes each, as long as this is at most so many bytes for each block
-/// that is remembered (or [`TABLE_MIN`] blocks). No file system has a file 0; studies put their blocks there.
+/// The most bytes that the table takes for each remembered block, beyond [`TABLE_MIN`]. It has the blocks of file 0,
+/// four bytes each: no file system has a file 0, and studies put their blocks there.
 const TABLE_SHARE: usize = 64;
-/// The blocks of file 0 that are in the table in any case.
+/// The number of blocks of file 0 that the table may have in any case.
 const TABLE_MIN: usize = 1 << 20;
 
 /// The numbers of remembered blocks, by block.
@@ -167,7 +167,7 @@ mod tests {
         let mut ghosts = Ghosts::<1>::default();
         let far = TABLE_MIN as i64 + 7;
         ghosts.push(0, Item { key: (0, far), weight: 1 }, ());
-        // With so many known blocks the table may hold it, and grows past it.
+        // The more blocks are known, the longer the table may be: now it grows past that block.
         for block in 0..=far / 8 {
             ghosts.push(0, Item { key: (0, block), weight: 1 }, ());
         }
