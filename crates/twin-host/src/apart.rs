@@ -207,17 +207,21 @@ mod tests {
 
     #[test]
     fn a_program_that_takes_too_long_is_killed_with_its_children() {
-        let (ended, said) = run("sleep 100 & echo $!; wait", Some(Duration::from_millis(300)));
-        assert_eq!(ended, Ended::Late);
-        let child = said.trim().to_owned();
-        let state = || std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-        // Nobody may have waited for it yet.
-        let gone = (0..100).any(|_| {
-            let state = state();
-            let is_gone = state.is_empty() || state.contains(") Z ");
-            std::thread::yield_now();
-            is_gone
-        });
-        assert!(gone, "{}", state());
+        // On a busy machine the shell may be late before it has named its child: it gets more time then.
+        let mut limit = Duration::from_millis(300);
+        let child = loop {
+            let (ended, said) = run("sleep 1000 & echo $!; wait", Some(limit));
+            assert_eq!(ended, Ended::Late);
+            if let Some(child) = said.trim().parse().ok().and_then(Pid::from_raw) {
+                break child;
+            }
+            limit *= 2;
+        };
+        // The child was sent its signal before the program was waited for; when it dies is up to the machine. The one
+        // that waits for it (init, mostly) may have done so, or never do.
+        match ends_within(child, Duration::from_mins(1)) {
+            Ok(ended) => assert!(ended, "{child:?} lives"),
+            Err(error) => assert_eq!(error.raw_os_error(), Some(libc::ESRCH)),
+        }
     }
 }
