@@ -8,7 +8,7 @@
 //! here they are shares of the cache. The one of correlated uses was chosen so that the published hit
 //! ratio of LRU-2 on the OLTP string is met with 1,000 frames.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use super::ghosts::Ghosts;
 use super::{Capacity, Item, Removal, Replacement};
@@ -34,11 +34,30 @@ struct Uses {
 /// A frame in the order of eviction.
 type Rank = (u64, u64, u32);
 
+/// A frame and the use after which it waits for its correlated period to end. It means nothing any more once the
+/// frame was used or filled anew.
+struct Waiting {
+    last: u64,
+    slot: u32,
+}
+
+/// What is known of a slot.
+#[derive(Clone, Copy)]
+struct Frame {
+    item: Item,
+    uses: Uses,
+    /// It may be evicted; a dirty frame may not.
+    is_ranked: bool,
+}
+
+/// A frame is in `order` once its correlated period is over, so that a search for a victim does not pass those whose
+/// period lasts. Until then it is in `waiting`, which is in the order of uses and no longer than the period.
 #[derive(Default)]
 pub(super) struct LruK {
     now: u64,
     order: BTreeSet<Rank>,
-    frames: Vec<(Item, Uses)>,
+    waiting: VecDeque<Waiting>,
+    frames: Vec<Frame>,
     retained: Ghosts<1, Uses>,
     correlated: u64,
     retained_max: u64,
@@ -55,16 +74,42 @@ impl LruK {
     }
 
     fn rank(&self, slot: u32) -> Option<Rank> {
-        let (_, uses) = self.frames.get(slot as usize)?;
+        let Frame { uses, .. } = self.frames.get(slot as usize)?;
         Some((uses.second, uses.first, slot))
     }
 
-    fn remove(&mut self, slot: u32) -> bool {
-        self.rank(slot).is_some_and(|rank| self.order.remove(&rank))
+    /// The frame was used now, with these uses before and after it.
+    fn used(&mut self, slot: u32, uses: Uses) {
+        self.frames[slot as usize].uses = uses;
+        self.waiting.push_back(Waiting { last: uses.last, slot });
     }
 
-    fn add(&mut self, slot: u32) {
-        self.order.extend(self.rank(slot));
+    /// Ranks the frames whose correlated period is over.
+    fn rank_those_that_waited(&mut self) {
+        while let Some(&Waiting { last, slot }) = self.waiting.front() {
+            if self.now - last < self.correlated {
+                break;
+            }
+            self.waiting.pop_front();
+            self.rank_if_used_last(last, slot);
+        }
+    }
+
+    fn rank_if_used_last(&mut self, last: u64, slot: u32) {
+        let frame = self.frames[slot as usize];
+        if frame.is_ranked && frame.uses.last == last {
+            self.order.extend(self.rank(slot));
+        }
+    }
+
+    /// The frame to evict if the correlated period of all lasts: the same one as if it lasted for none.
+    fn correlated_victim(&self, usable: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
+        let waits = self.waiting.iter().filter(|waiting| {
+            let frame = &self.frames[waiting.slot as usize];
+            frame.is_ranked && frame.uses.last == waiting.last
+        });
+        let usable = waits.map(|waiting| waiting.slot).filter(|&slot| usable(slot));
+        usable.min_by_key(|&slot| self.rank(slot))
     }
 }
 
@@ -77,64 +122,77 @@ impl Replacement for LruK {
     fn inserted(&mut self, slot: u32, item: Item) {
         self.now += 1;
         let second = self.retained.remove(item.key).map_or(0, |(_, uses)| uses.first);
+        let frame = Frame { item, uses: Uses::default(), is_ranked: true };
         let i = slot as usize;
         if self.frames.len() <= i {
-            self.frames.resize(i + 1, (item, Uses::default()));
+            self.frames.resize(i + 1, frame);
         }
-        self.frames[i] = (item, Uses { first: self.now, second, last: self.now });
-        self.add(slot);
+        self.frames[i] = frame;
+        self.used(slot, Uses { first: self.now, second, last: self.now });
     }
 
     fn cleaned(&mut self, slot: u32, _: Item) {
-        self.add(slot);
+        let frame = &mut self.frames[slot as usize];
+        frame.is_ranked = true;
+        let last = frame.uses.last;
+        // If its period lasts, or nobody has looked since it ended, it waits still.
+        if self.waiting.front().is_none_or(|oldest| last < oldest.last) {
+            self.rank_if_used_last(last, slot);
+        }
     }
 
     fn touched(&mut self, slot: u32) {
         let Some(rank) = self.rank(slot) else { return };
+        if !self.frames[slot as usize].is_ranked {
+            return;
+        }
         self.now += 1;
-        let Uses { first, last, .. } = self.frames[slot as usize].1;
-        if self.now - last <= self.correlated {
-            self.frames[slot as usize].1.last = self.now;
-        } else if self.order.remove(&rank) {
+        let uses = self.frames[slot as usize].uses;
+        if self.now - uses.last <= self.correlated {
+            self.used(slot, Uses { last: self.now, ..uses });
+        } else {
+            self.order.remove(&rank);
             // Moved by the time of the correlated uses since `first`: second = first + (last - first).
-            let uses = Uses { first: self.now, second: last.max(first), last: self.now };
-            self.frames[slot as usize].1 = uses;
-            self.add(slot);
+            let second = uses.last.max(uses.first);
+            self.used(slot, Uses { first: self.now, second, last: self.now });
         }
     }
 
     fn removed(&mut self, slot: u32, why: Removal) {
-        if self.remove(slot) && why == Removal::Evicted {
-            let (item, uses) = self.frames[slot as usize];
+        let Some(rank) = self.rank(slot) else { return };
+        let frame = &mut self.frames[slot as usize];
+        if !frame.is_ranked {
+            return;
+        }
+        frame.is_ranked = false;
+        let Frame { item, uses, .. } = *frame;
+        self.order.remove(&rank);
+        if why == Removal::Evicted {
             self.retained.push(0, item, uses);
             while self.retained.weight(0) > self.retained_max && self.retained.forget_oldest(0) {}
         }
     }
 
     fn victim(&mut self, usable: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
+        self.rank_those_that_waited();
         let mut held = Vec::new();
-        let mut correlated = None;
         let mut found = None;
         for &(_, _, slot) in &self.order {
-            if !usable(slot) {
-                held.push(slot);
-                continue;
-            }
-            if self.now - self.frames[slot as usize].1.last >= self.correlated {
+            if usable(slot) {
                 found = Some(slot);
                 break;
             }
-            // In a correlated period; evicted only if all are.
-            correlated = correlated.or(Some(slot));
+            held.push(slot);
         }
         // A frame that is held is in use now.
         for slot in held {
-            self.remove(slot);
+            if let Some(rank) = self.rank(slot) {
+                self.order.remove(&rank);
+            }
             self.now += 1;
-            let uses = &mut self.frames[slot as usize].1;
-            (uses.first, uses.last) = (self.now, self.now);
-            self.add(slot);
+            let uses = self.frames[slot as usize].uses;
+            self.used(slot, Uses { first: self.now, last: self.now, ..uses });
         }
-        found.or(correlated)
+        found.or_else(|| self.correlated_victim(usable))
     }
 }
