@@ -22,11 +22,12 @@ impl Rng {
         (self.next() % end as u64) as usize
     }
 
-    /// Random bytes. None is zero, so that they are distinguishable from a hole.
+    /// Random bytes. None is zero, so that they are distinguishable from a hole. Made by the word: this program is
+    /// not optimized, and contents made by the byte took most of the time of scenarios.
     pub(crate) fn bytes(&mut self, len: usize) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(len + 8);
         while bytes.len() < len {
-            bytes.extend(self.next().to_le_bytes().map(|byte| byte | 1));
+            bytes.extend_from_slice(&(self.next() | 0x0101_0101_0101_0101).to_le_bytes());
         }
         bytes.truncate(len);
         bytes

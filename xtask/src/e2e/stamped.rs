@@ -26,18 +26,22 @@ pub(crate) struct Stamp {
 impl Stamp {
     /// The bytes of the content.
     pub(crate) fn bytes(&self) -> Vec<u8> {
-        let sectors = (0..self.len.div_ceil(SECTOR) as u64)
-            .flat_map(|nth| sector(self.file, self.version, nth));
-        sectors.take(self.len).collect()
+        let sectors = self.len.div_ceil(SECTOR);
+        let mut bytes = Vec::with_capacity(sectors * SECTOR);
+        for nth in 0..sectors as u64 {
+            bytes.extend_from_slice(&sector(self.file, self.version, nth));
+        }
+        bytes.truncate(self.len);
+        bytes
     }
 
     /// A description of the first difference from this content; `None` if there is none.
     pub(crate) fn differs(&self, is: &[u8]) -> Option<String> {
         let want = self.bytes();
-        let at = want.iter().zip(is).position(|(a, b)| a != b);
-        if at.is_none() && want.len() == is.len() {
+        if want == is {
             return None;
         }
+        let at = want.iter().zip(is).position(|(a, b)| a != b);
         let at = at.unwrap_or(want.len().min(is.len())) / SECTOR * SECTOR;
         let there = describe(&is[at.min(is.len())..]);
         Some(format!("{} of {} bytes are there, from byte {at} on: {there}", is.len(), want.len()))

@@ -5,7 +5,6 @@
 //! files.
 
 const SECTOR: usize = 512;
-const WORDS: usize = SECTOR / 8;
 const MAGIC: u64 = u64::from_le_bytes(*b"itsown!\n");
 
 /// What a file holds.
@@ -21,8 +20,7 @@ impl Content {
     pub(super) fn bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(self.len.next_multiple_of(SECTOR));
         for nth in 0..self.len.div_ceil(SECTOR) as u64 {
-            let words = sector(self.file, self.version, nth);
-            words.iter().for_each(|word| bytes.extend(word.to_le_bytes()));
+            bytes.extend_from_slice(&sector(self.file, self.version, nth));
         }
         bytes.truncate(self.len);
         bytes
@@ -31,10 +29,10 @@ impl Content {
     /// How what is there differs, in words.
     pub(super) fn differs(&self, is: &[u8]) -> Option<String> {
         let want = self.bytes();
-        let at = want.iter().zip(is).position(|(a, b)| a != b);
-        if at.is_none() && want.len() == is.len() {
+        if want == is {
             return None;
         }
+        let at = want.iter().zip(is).position(|(a, b)| a != b);
         let at = at.unwrap_or(want.len().min(is.len())) / SECTOR * SECTOR;
         let there = describe(&is[at.min(is.len())..]);
         Some(format!("{} of {} bytes are there, from {at} on {there}", is.len(), want.len()))
@@ -50,9 +48,9 @@ pub(super) fn foreign(file: u64, is: &[u8]) -> Option<String> {
         None => false,
         Some([MAGIC, whose, version, place]) if whose == file && place == *nth as u64 => {
             let own = sector(file, version, place);
-            let own = own.iter().flat_map(|word| word.to_le_bytes());
-            let same = own.zip(*found).take_while(|(own, found)| own == *found).count();
-            found[same..].iter().any(|byte| *byte != 0)
+            let differs = || own.iter().zip(*found).position(|(own, found)| own != found);
+            own[..] != **found
+                && found[differs().unwrap_or(found.len())..].iter().any(|byte| *byte != 0)
         }
         Some([_, _, version, _]) => {
             // A version may have ended within the words that say whose it is.
@@ -65,16 +63,21 @@ pub(super) fn foreign(file: u64, is: &[u8]) -> Option<String> {
     Some(format!("from {} on it has {}", nth * SECTOR, describe(found)))
 }
 
-fn sector(file: u64, version: u64, nth: u64) -> [u64; WORDS] {
-    let mut words = [0; WORDS];
-    words[..4].copy_from_slice(&[MAGIC, file, version, nth]);
+fn sector(file: u64, version: u64, nth: u64) -> [u8; SECTOR] {
+    let mut bytes = [0; SECTOR];
     let mut word = file.rotate_left(40) ^ version.rotate_left(20) ^ nth;
-    for place in &mut words[4..] {
-        // The multiplier of Knuth's MMIX generator.
-        word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-        *place = word | 1 << 63;
+    for (at, place) in bytes.as_chunks_mut::<8>().0.iter_mut().enumerate() {
+        let value = match [MAGIC, file, version, nth].get(at) {
+            Some(value) => *value,
+            None => {
+                // The multiplier of Knuth's MMIX generator.
+                word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                word | 1 << 63
+            }
+        };
+        *place = value.to_le_bytes();
     }
-    words
+    bytes
 }
 
 fn head(sector: &[u8]) -> Option<[u64; 4]> {

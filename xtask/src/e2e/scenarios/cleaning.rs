@@ -109,12 +109,14 @@ fn cost(bench: &Bench) -> Result<(f64, f64), String> {
     // At the recorded pace: if writers have to wait for a slow disk, more of a segment dies
     // meanwhile. How much depends on the speed of the disk, so the model gets its times.
     let mut measure = Command::new(&bench.program);
-    let like_here = bench.run(measure.args(["bench", "--device"]).arg(&bench.dir))?;
-    let config = format!("lfs:size={SIZE},cache=32M,{},{OURS}", like_here.trim());
+    let said = bench.run(measure.args(["bench", "--device"]).arg(&bench.dir))?;
+    let like_here = said.lines().find(|line| line.starts_with("disk="));
+    let like_here = like_here.ok_or_else(|| format!("no model of the device: {said}"))?;
+    let config = format!("lfs:size={SIZE},cache=32M,{like_here},{OURS}");
     let replay = ["replay", &trace_word, "--pace", "recorded", "--config", &config, "--json"];
     let figures = bench.run(Command::new(&bench.program).args(replay))?;
     let figures: Value = serde_json::from_str(&figures).map_err(|error| error.to_string())?;
-    let simulated = number(&figures[0], &["log", "write_cost"])?;
+    let simulated = number(&figures["rows"][0], &["log", "write_cost"])?;
     Ok((mounted, simulated))
 }
 
