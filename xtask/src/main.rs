@@ -3,6 +3,7 @@
 //! They use no crate of the project, so that they build in seconds and can check a tree that does
 //! not build.
 
+mod api;
 mod book;
 mod bucket;
 mod bugs;

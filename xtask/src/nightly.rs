@@ -9,7 +9,7 @@ use std::process::Command;
 
 use crate::clock::Stopwatch;
 use crate::totals::Totals;
-use crate::{book, bucket, bugs, e2e, python, recipes, referee, soak, suite};
+use crate::{api, book, bucket, bugs, e2e, python, recipes, referee, soak, suite};
 
 /// One part of the night.
 pub(crate) struct Part {
@@ -86,6 +86,11 @@ pub(crate) const PARTS: &[Part] = &[
         name: "recipes",
         about: "the recipes of docs/recipes, typed literally into a copy of the sources",
         run: |root, words| no_more(words).and_then(|()| recipes::run(root)),
+    },
+    Part {
+        name: "api",
+        about: "the public interface of the core against docs/api; --accept rewrites it (say why in the commit)",
+        run: api::night,
     },
     Part {
         name: "book",
