@@ -210,7 +210,8 @@ impl Core {
         self.block_map_hook.get().map(|hook| &**hook)
     }
 
-    /// The number of operations that have ended, with or without an error.
+    /// The number of operations of clients that have ended, with or without an error. Those that a front end makes on
+    /// its own account are not among them, as they are not observed, logged or recorded.
     pub fn operations(&self) -> u64 {
         self.operations.get()
     }

@@ -336,7 +336,9 @@ impl Parts {
             },
         };
         drop(running);
-        self.core.note_operation();
+        if is_client_s {
+            self.core.note_operation();
+        }
         if let Some(observation) = observation {
             observation.end(&self.core.rt, result.is_err());
         }

@@ -254,7 +254,7 @@ impl ObservedFile {
 mod tests {
     use super::*;
     use crate::opening::{OpenOptions, Opened, open_volume};
-    use twin_fs::{Identity, Request};
+    use twin_fs::{Identity, ROOT_INO, Request};
     use twin_host::{FileDevice, HostOptions, ImageOptions, create_image};
     use twin_lab::layouts::layout;
     use twin_lab::observe::Observed;
@@ -298,6 +298,11 @@ mod tests {
             let another = observers.observe(&observing()).unwrap();
             let mut source = workload().start().unwrap();
             replayer.run(&mut source).await.unwrap();
+            let counted = volume.core().operations();
+            let op = Op::GetAttr { ino: ROOT_INO };
+            let own = Request { client: Request::NO_CLIENT, ..Request::root(u64::MAX, op) };
+            volume.execute(own).await.unwrap();
+            assert_eq!(counted, volume.core().operations(), "what nobody observes is not counted");
             // The operations of the workload end here; what it leaves to be written is its own too.
             volume.core().observe_operations(None);
             let _ = replayer.release_all().await;
