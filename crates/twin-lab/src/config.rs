@@ -757,7 +757,7 @@ pub fn settings_help() -> String {
     };
     out += &list("Disks", model::REGISTRY.abouts());
     out += &list("Queues", queue::REGISTRY.abouts());
-    out += &list("Observers (--observe)", crate::observe::abouts());
+    out += &list("Observers (--observe)", twin_observe::abouts());
     out += &list("Processors", cpu::REGISTRY.abouts());
     out += &list("Orders of tasks", order::REGISTRY.abouts());
     out += &list("Flush policies", twin_cache::flush::REGISTRY.abouts());

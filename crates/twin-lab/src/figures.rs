@@ -2,6 +2,7 @@
 
 use serde::Serialize;
 use twin_fs::{StreamCounts, Volume, write_cost};
+use twin_observe::Observed;
 use twin_sim::bus::{BusStats, Phase};
 use twin_sim::model::Wear;
 use twin_trace::replay::{ClientEnd, Deadlines};
@@ -9,8 +10,6 @@ use twin_trace::{Histogram, Verb};
 
 use crate::bill::BillFigures;
 use crate::cleaner_figures::CleanerFigures;
-use crate::observe::Observed;
-
 use crate::remote::Machines;
 use crate::statistics::median;
 

@@ -50,7 +50,6 @@ mod machine;
 mod machine_file;
 mod machine_times;
 mod mount_flush;
-pub mod observe;
 mod planted;
 mod presets;
 pub mod remote;

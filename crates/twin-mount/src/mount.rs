@@ -23,8 +23,8 @@ use twin_host::{
     QueueChoice, Relation, Signals, Words, is_foreign, is_remote, random_seed, relation,
 };
 use twin_lab::follow::{Followed, Watch};
-use twin_lab::observe::Observing;
 use twin_lab::{CLOSE, MountFlush};
+use twin_observe::Observing;
 use twin_rt::{Categories, Order};
 use twin_settings::Choice;
 

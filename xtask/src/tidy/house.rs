@@ -29,7 +29,8 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-policy", &[]),
     ("twin-host", &["twin-trace", "twin-nfs", "twin-clean", "twin-policy"]),
     ("twin-age", &["twin-trace"]),
-    ("twin-lab", &["twin-sim", "twin-generate", "twin-host", "twin-report"]),
+    ("twin-observe", &["twin-sim", "twin-trace", "twin-report"]),
+    ("twin-lab", &["twin-observe", "twin-generate", "twin-host"]),
     ("twin-ageing", &["twin-lab", "twin-age"]),
     ("twin-bench", &["twin-lab", "twin-ageing"]),
     ("twin-lessons", &["twin-sim", "twin-nfs"]),
@@ -88,6 +89,7 @@ pub(super) const BELOW_HOST: &[&str] = &[
     "twin-send",
     "twin-show",
     "twin-sim",
+    "twin-observe",
     "twin-lessons",
 ];
 

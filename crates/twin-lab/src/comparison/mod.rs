@@ -11,22 +11,20 @@ pub use charts::{LOG_EXPLAINED, log_course};
 pub use settings::{default_settings, settings};
 
 use serde_json::{Value, json};
-
-use charts::Shown;
-use settings::untouched;
+use twin_report::draw::nth;
+use twin_report::{Part, Report, value};
 
 use crate::by_hand::{drawn, drawn_table};
 use crate::config::Config;
 use crate::error::SimulateError;
 use crate::figures::Figures;
 use crate::labels::labels;
-use crate::observe;
 use crate::seeds::Seeded;
 use crate::server::{fit, stand_in};
 use crate::verdict::{MeasureEntry, text_of};
 use crate::workload::Workload;
-use twin_report::draw::nth;
-use twin_report::{Part, Report, value};
+use charts::Shown;
+use settings::untouched;
 
 /// Runs of one workload side by side.
 pub struct Comparison<'a> {
@@ -99,7 +97,7 @@ impl Comparison<'_> {
             report.section("Settings", settings(&configs));
         }
         for figures in figures {
-            let parts = observe::parts(&figures.observed, &figures.config, self.details);
+            let parts = twin_observe::parts(&figures.observed, &figures.config, self.details);
             parts.into_iter().for_each(|part| report.on_terminal(part));
         }
         report.on_page(
@@ -201,7 +199,7 @@ fn observed(shown: &[Shown<'_>]) -> Vec<Part> {
         if shown.len() > 1 {
             parts.push(Part::Heading(Some(one.colour), one.label.clone()));
         }
-        parts.push(observe::charts(&one.run.figures.observed).into());
+        parts.push(twin_observe::charts(&one.run.figures.observed).into());
     }
     parts
 }

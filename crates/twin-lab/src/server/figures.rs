@@ -1,9 +1,9 @@
 //! The figures of a run of a server. The names of the fields are those of the JSON output.
 
 use serde::Serialize;
+use twin_observe::Observed;
 
 use crate::figures::{BusFigures, DiskFigures, Latency, LogFigures, VerbFigures};
-use crate::observe::Observed;
 
 /// The figures of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -2,15 +2,15 @@
 //! observers have seen, and the parts in tables.
 
 use serde_json::{Value, json};
-
-use super::figures::{Fit, OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures};
-use super::file::ServerFile;
-use crate::figures::WAITING;
-use crate::observe::{charts, named_rows, parts};
+use twin_observe::{charts, named_rows, parts};
 use twin_report::draw::{Distribution, distribution, nth};
 use twin_report::table::{Cell, bytes, fixed, micros, percent, seconds};
 use twin_report::units::{duration, mib};
 use twin_report::{Part, Report, Table, cells, value};
+
+use super::figures::{Fit, OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures};
+use super::file::ServerFile;
+use crate::figures::WAITING;
 
 /// The report. `title` names the server; with `details` the terminal shows what was assumed, what
 /// generated clients were held against and what observers have seen in each interval.

@@ -5,6 +5,7 @@ use std::rc::Rc;
 
 use twin_cache::CacheStats;
 use twin_fs::{FsError, Name, Op, ROOT_INO, Reply, Request, Volume};
+use twin_observe::{Observing, Panel, Parts, Pool};
 use twin_rt::{ClockOnly, Event, Nanos, Rt, Time};
 use twin_sim::SimDisk;
 use twin_sim::model::Wear;
@@ -16,7 +17,6 @@ use super::figures::{Fit, OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures, Wh
 use super::file::{Pace, ServerFile};
 use crate::error::SimulateError;
 use crate::figures::{BusFigures, Latency, LogFigures, VerbFigures};
-use crate::observe::{Observing, Panel, Parts, Pool};
 use crate::simulate::{disk_figures, sync_request};
 use crate::steps::{Counted, Steps};
 use crate::watch::watched_runtime;

@@ -2,7 +2,7 @@
 
 use clap::Args;
 use twin_lab::SettingsError;
-use twin_lab::observe::{Observing, abouts};
+use twin_observe::{Observing, abouts};
 use twin_rt::{Nanos, SECS};
 
 use crate::choices::choices;

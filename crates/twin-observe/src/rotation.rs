@@ -2,12 +2,12 @@
 
 use twin_sim::Served;
 
-use super::channel::{Channel, Unit};
-use super::seek::reached_medium;
-use super::{Observer, Parts};
+use crate::channel::{Channel, Unit};
+use crate::seek::reached_medium;
+use crate::{Observer, Parts};
 
 #[derive(Default)]
-pub(super) struct Rotations(Vec<Channel>);
+pub(crate) struct Rotations(Vec<Channel>);
 
 impl Observer for Rotations {
     fn unseen(&self) -> Option<&'static str> {

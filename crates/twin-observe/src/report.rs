@@ -3,11 +3,11 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-
-use super::{Observed, Over};
 use twin_report::draw::{Chart, Distribution, Line, Scaled, distribution_of, nth, over_time};
 use twin_report::table::{Cell, fixed, micros, seconds};
 use twin_report::{Part, Table, cells, value};
+
+use crate::{Observed, Over};
 
 /// A line of the CSV output: the figures of a channel over an interval, or over the whole run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -31,7 +31,7 @@ enum Span {
 
 impl Row {
     /// A row of an interval: observer, kind of values, part and unit are its names.
-    pub(super) fn of_interval(names: [&str; 4], figures: Over) -> Row {
+    pub(crate) fn of_interval(names: [&str; 4], figures: Over) -> Row {
         Row::new(names, Span::Interval, figures)
     }
 
@@ -113,7 +113,7 @@ pub fn table(all: &[Row], until: bool) -> Table {
 
 /// What was seen of what is called `name`, for people: a table over the whole run, with `intervals` of
 /// these too.
-pub(crate) fn parts(all: &[Observed], name: &str, intervals: bool) -> Vec<Part> {
+pub fn parts(all: &[Observed], name: &str, intervals: bool) -> Vec<Part> {
     let mut rows = rows(all);
     rows.retain(|row| intervals || row.is_of_run());
     match (all.is_empty(), rows.is_empty()) {
@@ -124,7 +124,7 @@ pub(crate) fn parts(all: &[Observed], name: &str, intervals: bool) -> Vec<Part> 
 }
 
 /// The charts of a run, two for each kind of values: a line for each part.
-pub(crate) fn charts(all: &[Observed]) -> Vec<String> {
+pub fn charts(all: &[Observed]) -> Vec<String> {
     let mut drawings = Vec::new();
     for group in by_kind(all).chunk_by(|a, b| (a.observer, a.what) == (b.observer, b.what)) {
         drawings.push(distribution(group));

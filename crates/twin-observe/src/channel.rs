@@ -6,7 +6,7 @@ use twin_trace::Histogram;
 
 /// The unit of values as they are collected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unit {
+pub(crate) enum Unit {
     /// Nanoseconds, which are reported in microseconds.
     Nanos,
     Bytes,
@@ -19,7 +19,7 @@ pub(super) enum Unit {
 
 impl Unit {
     /// Its name in results.
-    pub(super) fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Unit::Nanos => "us",
             Unit::Bytes => "bytes",
@@ -89,7 +89,7 @@ enum Values {
 }
 
 /// See the module.
-pub(super) struct Channel {
+pub(crate) struct Channel {
     what: &'static str,
     part: String,
     unit: Unit,
@@ -99,33 +99,33 @@ pub(super) struct Channel {
 
 impl Channel {
     /// A channel of single values.
-    pub(super) fn values(what: &'static str, part: impl Into<String>, unit: Unit) -> Channel {
+    pub(crate) fn values(what: &'static str, part: impl Into<String>, unit: Unit) -> Channel {
         let values = Values::Single { now: Histogram::new(), before: Histogram::new() };
         Channel { what, part: part.into(), unit, values, every: Vec::new() }
     }
 
     /// A channel of the ratio of two growing sums.
-    pub(super) fn ratio(what: &'static str, part: impl Into<String>, unit: Unit) -> Channel {
+    pub(crate) fn ratio(what: &'static str, part: impl Into<String>, unit: Unit) -> Channel {
         let values = Values::Ratio { now: (0, 0), before: (0, 0) };
         Channel { what, part: part.into(), unit, values, every: Vec::new() }
     }
 
     /// Adds a single value.
-    pub(super) fn add(&mut self, value: u64) {
+    pub(crate) fn add(&mut self, value: u64) {
         if let Values::Single { now, .. } = &mut self.values {
             now.add(value);
         }
     }
 
     /// Sets the two sums to what they are now.
-    pub(super) fn set(&mut self, numerator: u64, denominator: u64) {
+    pub(crate) fn set(&mut self, numerator: u64, denominator: u64) {
         if let Values::Ratio { now, .. } = &mut self.values {
             *now = (numerator, denominator);
         }
     }
 
     /// An interval ends. Its figures are kept if `keep` says so; they count for the whole anyway.
-    pub(super) fn close(&mut self, (from, to): (Nanos, Nanos), keep: bool) {
+    pub(crate) fn close(&mut self, (from, to): (Nanos, Nanos), keep: bool) {
         let over = match &mut self.values {
             Values::Single { now, before } => {
                 let over = of_values(self.unit, now, (from, to));
@@ -145,17 +145,17 @@ impl Channel {
     }
 
     /// Takes the figures of its intervals in which there was something.
-    pub(super) fn take_intervals(&mut self) -> impl Iterator<Item = Over> + use<> {
+    pub(crate) fn take_intervals(&mut self) -> impl Iterator<Item = Over> + use<> {
         std::mem::take(&mut self.every).into_iter().filter(|over| over.mean.is_some())
     }
 
     /// What its values are, of which part, and their unit.
-    pub(super) fn names(&self) -> (&'static str, String, &'static str) {
+    pub(crate) fn names(&self) -> (&'static str, String, &'static str) {
         (self.what, self.part.clone(), self.unit.name())
     }
 
     /// What it has seen, `end` nanoseconds after the run began. All intervals are closed.
-    pub(super) fn observed(self, observer: &'static str, end: Nanos) -> Observed {
+    pub(crate) fn observed(self, observer: &'static str, end: Nanos) -> Observed {
         let Channel { what, part, unit, values, every } = self;
         let (whole, histogram) = match values {
             Values::Single { before, .. } => {
@@ -169,7 +169,7 @@ impl Channel {
     }
 
     /// True if nothing was ever seen.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         match &self.values {
             Values::Single { now, before } => now.count() + before.count() == 0,
             Values::Ratio { now, .. } => now.1 == 0,
@@ -203,7 +203,7 @@ fn of_ratio(unit: Unit, (numerator, denominator): (u64, u64), (from, to): (Nanos
 }
 
 /// Time since a beginning, zero before it.
-pub(super) fn since(at: Time, begun: Time) -> Nanos {
+pub(crate) fn since(at: Time, begun: Time) -> Nanos {
     at.0.saturating_sub(begun.0)
 }
 

@@ -1,12 +1,12 @@
 //! Memory for blocks: clean, dirty and free bytes of each host as they are over time, and the share of
 //! look-ups that found their block, by file system.
 
-use super::channel::{Channel, Unit};
-use super::{Observer, Parts};
+use crate::channel::{Channel, Unit};
+use crate::{Observer, Parts};
 
 /// Clean, dirty and free bytes of each memory, then the hit ratio of each volume.
 #[derive(Default)]
-pub(super) struct Caches {
+pub(crate) struct Caches {
     channels: Vec<Channel>,
     /// Look-ups of each volume before the run: those that found their block, and all.
     before: Vec<(u64, u64)>,

@@ -6,11 +6,11 @@
 use twin_disk::IoKind;
 use twin_sim::Served;
 
-use super::channel::{Channel, Unit};
-use super::{Observer, Parts};
+use crate::channel::{Channel, Unit};
+use crate::{Observer, Parts};
 
 #[derive(Default)]
-pub(super) struct Queues(Vec<Channel>);
+pub(crate) struct Queues(Vec<Channel>);
 
 impl Observer for Queues {
     fn begin(&mut self, parts: &Parts) {

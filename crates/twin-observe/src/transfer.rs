@@ -3,12 +3,12 @@
 use twin_disk::IoKind;
 use twin_sim::Served;
 
-use super::channel::{Channel, Unit};
-use super::{Observer, Parts};
+use crate::channel::{Channel, Unit};
+use crate::{Observer, Parts};
 
 /// Two channels a disk: time and size.
 #[derive(Default)]
-pub(super) struct Transfers(Vec<Channel>);
+pub(crate) struct Transfers(Vec<Channel>);
 
 impl Observer for Transfers {
     fn unseen(&self) -> Option<&'static str> {

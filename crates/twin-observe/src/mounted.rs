@@ -14,8 +14,8 @@ use twin_settings::SettingsError;
 use twin_sim::Served;
 use twin_trace::Verb;
 
-use super::panel::Panel;
-use super::{Observed, Observing, Parts, Pool, Row};
+use crate::panel::Panel;
+use crate::{Observed, Observing, Parts, Pool, Row};
 
 /// The shortest interval of which a mount reports figures, and the least time between looks at states.
 pub(crate) const LEAST_EVERY_NS: Nanos = 100 * MILLIS;

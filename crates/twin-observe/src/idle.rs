@@ -4,12 +4,12 @@
 use twin_rt::Time;
 use twin_sim::Served;
 
-use super::channel::{Channel, Unit};
-use super::response::arrived;
-use super::{Observer, Parts};
+use crate::channel::{Channel, Unit};
+use crate::response::arrived;
+use crate::{Observer, Parts};
 
 #[derive(Default)]
-pub(super) struct Idle {
+pub(crate) struct Idle {
     channels: Vec<Channel>,
     /// When each disk has done all that it has begun.
     done: Vec<Option<Time>>,

@@ -7,6 +7,9 @@
 //! needs and a mount has not, it says itself (`Observer::unseen`).
 //! A new observer needs a file here and a line in `REGISTRY`.
 //!
+//! Main types: [`Observing`] (what is observed), [`Panel`] (the observers of a simulated run, which it tells what
+//! happens), [`Mounted`] (the same for a mount), [`Observed`] (what one of them has seen). Start at [`Panel`].
+//!
 //! Contract: observers do not change a run. They add no task, no timer and no event to a simulation, so an
 //! observed run has the same digest and the same figures as one that is not. Nothing is called where no
 //! observer is switched on. Of intervals beyond `MOST_INTERVALS` only the sum over the run is kept.
@@ -39,9 +42,8 @@ use twin_trace::Verb;
 
 pub use channel::{Observed, Over};
 pub use mounted::{Mounted, Unseen};
-pub(crate) use panel::Panel;
-pub use report::{Row, named_rows, rows, table};
-pub(crate) use report::{charts, parts};
+pub use panel::Panel;
+pub use report::{Row, charts, named_rows, parts, rows, table};
 
 use channel::Channel;
 
@@ -90,19 +92,25 @@ impl Observing {
 }
 
 /// The parts of a machine: the names of its disks and busses, and its volumes with theirs.
-pub(crate) struct Parts {
-    pub(crate) disks: Vec<String>,
-    pub(crate) buses: Vec<String>,
-    pub(crate) volumes: Vec<(String, Volume)>,
-    pub(crate) pools: Vec<Pool>,
+pub struct Parts {
+    /// The names of its disks.
+    pub disks: Vec<String>,
+    /// The names of its busses.
+    pub buses: Vec<String>,
+    /// Its volumes with their names.
+    pub volumes: Vec<(String, Volume)>,
+    /// Its memory for blocks.
+    pub pools: Vec<Pool>,
 }
 
 /// Memory for blocks, with the numbers of the volumes that share it.
-pub(crate) struct Pool {
-    pub(crate) name: String,
+pub struct Pool {
+    /// Its name.
+    pub name: String,
     /// The memory that is shared; `None` if a volume has its own.
-    pub(crate) memory: Option<Rc<Memory>>,
-    pub(crate) volumes: Vec<usize>,
+    pub memory: Option<Rc<Memory>>,
+    /// The numbers of its volumes.
+    pub volumes: Vec<usize>,
 }
 
 impl Pool {

@@ -4,12 +4,12 @@
 use twin_rt::Nanos;
 use twin_trace::Verb;
 
-use super::channel::{Channel, Unit};
-use super::{Observer, Parts};
+use crate::channel::{Channel, Unit};
+use crate::{Observer, Parts};
 
 /// All operations first, then each kind at its place in [`Verb::ALL`].
 #[derive(Default)]
-pub(super) struct Latencies(Vec<Channel>);
+pub(crate) struct Latencies(Vec<Channel>);
 
 impl Observer for Latencies {
     fn begin(&mut self, _: &Parts) {

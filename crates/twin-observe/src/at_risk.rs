@@ -1,11 +1,11 @@
 //! Dirty bytes that a power failure would take, as they are over time, by file system. Where the
 //! flush policy relies on memory that survives, nothing is at risk.
 
-use super::channel::{Channel, Unit};
-use super::{Observer, Parts};
+use crate::channel::{Channel, Unit};
+use crate::{Observer, Parts};
 
 #[derive(Default)]
-pub(super) struct AtRisk(Vec<Channel>);
+pub(crate) struct AtRisk(Vec<Channel>);
 
 impl Observer for AtRisk {
     fn begin(&mut self, parts: &Parts) {

@@ -5,12 +5,12 @@
 use twin_rt::{Nanos, Time};
 use twin_sim::bus::Span;
 
-use super::channel::{Channel, Unit, since};
-use super::{Observer, Parts};
+use crate::channel::{Channel, Unit, since};
+use crate::{Observer, Parts};
 
 /// Two channels a bus: waits and use.
 #[derive(Default)]
-pub(super) struct Buses {
+pub(crate) struct Buses {
     channels: Vec<Channel>,
     taken_ns: Vec<Nanos>,
     begun: Time,

@@ -4,11 +4,11 @@
 
 use twin_fs::Written;
 
-use super::channel::{Channel, Unit};
-use super::{Observer, Parts};
+use crate::channel::{Channel, Unit};
+use crate::{Observer, Parts};
 
 #[derive(Default)]
-pub(super) struct WriteCost {
+pub(crate) struct WriteCost {
     channels: Vec<Channel>,
     before: Vec<Written>,
 }

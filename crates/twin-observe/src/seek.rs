@@ -5,18 +5,18 @@
 
 use twin_sim::Served;
 
-use super::channel::{Channel, Unit};
-use super::{Observer, Parts};
+use crate::channel::{Channel, Unit};
+use crate::{Observer, Parts};
 
 #[derive(Default)]
-pub(super) struct Seeks {
+pub(crate) struct Seeks {
     channels: Vec<Channel>,
     /// Where the arm of each disk was left.
     arms: Vec<Option<u32>>,
 }
 
 /// True if a request waited for the medium itself.
-pub(super) fn reached_medium(request: &Served) -> bool {
+pub(crate) fn reached_medium(request: &Served) -> bool {
     request.parts.medium_ns() > 0
 }
 

@@ -4,14 +4,14 @@
 use twin_rt::Time;
 use twin_sim::Served;
 
-use super::channel::{Channel, Unit};
-use super::{Observer, Parts};
+use crate::channel::{Channel, Unit};
+use crate::{Observer, Parts};
 
 #[derive(Default)]
-pub(super) struct Responses(Vec<Channel>);
+pub(crate) struct Responses(Vec<Channel>);
 
 /// When a request reached its disk.
-pub(super) fn arrived(request: &Served) -> Time {
+pub(crate) fn arrived(request: &Served) -> Time {
     Time(request.begun.0.saturating_sub(request.parts.queue_ns))
 }
 

@@ -5,8 +5,8 @@ use twin_sim::Served;
 use twin_sim::bus::Span;
 use twin_trace::Verb;
 
-use super::channel::since;
-use super::{Observed, Observer, Observing, Parts, REGISTRY, Row};
+use crate::channel::since;
+use crate::{Observed, Observer, Observing, Parts, REGISTRY, Row};
 
 /// The most intervals of which figures are kept.
 pub(crate) const MOST_INTERVALS: usize = 10_000;
@@ -18,7 +18,7 @@ const LOOKS: Nanos = 900;
 const LEAST_LOOK_NS: Nanos = MILLIS;
 
 /// The observers of a run.
-pub(crate) struct Panel {
+pub struct Panel {
     observers: Vec<(&'static str, Box<dyn Observer>)>,
     every_ns: Nanos,
     look_ns: Nanos,
@@ -32,7 +32,7 @@ pub(crate) struct Panel {
 
 impl Panel {
     /// These observers. They see nothing before [`begin`](Self::begin).
-    pub(crate) fn new(observing: &Observing) -> Panel {
+    pub fn new(observing: &Observing) -> Panel {
         Panel::looking(observing, LEAST_LOOK_NS)
     }
 
@@ -54,7 +54,7 @@ impl Panel {
     }
 
     /// The measured part of a run begins.
-    pub(crate) fn begin(&mut self, now: Time, parts: Parts) {
+    pub fn begin(&mut self, now: Time, parts: Parts) {
         self.begun = now;
         self.observers.iter_mut().for_each(|(_, observer)| observer.begin(&parts));
         self.parts = Some(parts);
@@ -86,7 +86,7 @@ impl Panel {
     }
 
     /// Time advances to `next`; what is now was so until then.
-    pub(crate) fn look(&mut self, next: Time) {
+    pub fn look(&mut self, next: Time) {
         let Some(parts) = &self.parts else { return };
         let until = since(next, self.begun);
         while self.next_look <= until || self.interval + self.every_ns <= until {
@@ -103,32 +103,35 @@ impl Panel {
         }
     }
 
-    pub(crate) fn ended(&mut self, verb: Verb, latency_ns: Nanos) {
+    /// An operation has ended.
+    pub fn ended(&mut self, verb: Verb, latency_ns: Nanos) {
         if self.parts.is_some() {
             self.observers.iter_mut().for_each(|(_, one)| one.ended(verb, latency_ns));
         }
     }
 
-    pub(crate) fn served(&mut self, disk: usize, request: &Served) {
+    /// A disk begins to serve a request.
+    pub fn served(&mut self, disk: usize, request: &Served) {
         if self.parts.is_some() {
             self.observers.iter_mut().for_each(|(_, one)| one.served(disk, request));
         }
     }
 
-    pub(crate) fn bus_given(&mut self, bus: usize, wait_ns: Nanos, span: Span) {
+    /// A bus has been given to a device that waited so long for it.
+    pub fn bus_given(&mut self, bus: usize, wait_ns: Nanos, span: Span) {
         if self.parts.is_some() {
             self.observers.iter_mut().for_each(|(_, one)| one.bus_given(bus, wait_ns, span));
         }
     }
 
     /// Drops what it has of the run, if that failed.
-    pub(crate) fn leave(&mut self) {
+    pub fn leave(&mut self) {
         self.parts = None;
     }
 
     /// The measured part of the run has ended. What was seen of parts that did something, by
     /// observer; nothing if it never began.
-    pub(crate) fn end(&mut self, now: Time) -> Vec<Observed> {
+    pub fn end(&mut self, now: Time) -> Vec<Observed> {
         self.look(now);
         let Some(parts) = self.parts.take() else { return Vec::new() };
         let end = since(now, self.begun);
