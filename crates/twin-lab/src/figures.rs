@@ -11,7 +11,6 @@ use twin_trace::{Histogram, Verb};
 use crate::bill::BillFigures;
 use crate::cleaner_figures::CleanerFigures;
 use crate::remote::Machines;
-use crate::statistics::median;
 
 /// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -281,14 +280,6 @@ pub struct JournalFigures {
     pub waiting_bytes: u64,
 }
 
-impl DiskFigures {
-    /// True if the disk served requests at the same time: parts of their time, added up, are then longer
-    /// than the time that passed.
-    pub(crate) fn overlaps(&self) -> bool {
-        self.service_s > self.busy_s * 1.01
-    }
-}
-
 /// The room on a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct SpaceFigures {
@@ -412,6 +403,17 @@ impl WearFigures {
             erased_blocks: now.erased - before.erased,
             amplification: (written_bytes > 0).then_some(amplification),
         }
+    }
+}
+
+/// The median; the mean of the middle two if their number is even. Without figures it is not a number.
+pub fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
     }
 }
 
@@ -553,4 +555,15 @@ pub struct Figures {
     /// The missing part of the trace, if it was cut off when it was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
 }

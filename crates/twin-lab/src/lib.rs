@@ -23,6 +23,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
+mod about;
 mod asked;
 mod below;
 mod bill;
@@ -69,15 +70,15 @@ mod watch;
 mod what_if;
 mod workload;
 
+pub use about::{Fit, about_workload, fit, fits, fits_in_words};
 pub use below::Below;
 pub use bill::BillFigures;
-pub use by_hand::{drawn, plan};
+pub use by_hand::plan;
 pub use cleaner_figures::CleanerFigures;
 pub use commands::{Commands, FLUSH, MOUNT_CACHE, MOUNT_FLUSH, is_of_machine};
-pub use compare::{Found, Progress, SeedRuns, compare, compare_seeds, side_by_side};
+pub use compare::{Progress, compare, side_by_side};
 pub use comparison::{
-    Comparison, LOG_EXPLAINED, about_workload, default_settings, figures_report, log_course,
-    settings,
+    Comparison, LOG_EXPLAINED, default_settings, figures_report, log_course, settings,
 };
 pub use config::{Config, Front, JournalDisk, Store, compared_by_default, settings_help};
 pub use costs::Costs;
@@ -85,7 +86,7 @@ pub use error::{SimulateError, model_error};
 pub use event_log::{EventLog, log_categories};
 pub use figures::{
     BusFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, Moment, NetworkFigures,
-    SpaceFigures, Spread, Trusted, VerbFigures, WearFigures,
+    SpaceFigures, Spread, Trusted, VerbFigures, WearFigures, median,
 };
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
@@ -103,9 +104,9 @@ pub use mount_flush::MountFlush;
 pub use planted::PlantedFault;
 pub use presets::{FITTED_TO_1994, Preset, presets};
 pub use run::{NOBODY, Run};
-pub use seeds::{MOST_SEEDS, Seeded};
+pub use seeds::{Found, MOST_SEEDS, SeedRuns, Seeded, compare_seeds};
 pub use simulate::{cut, simulate, simulate_watched, simulate_with_history};
-pub use statistics::{differ, median};
+pub use statistics::differ;
 pub use status::Status;
 pub use steps::{Counted, Steps};
 pub use trust::{FIDELITY, Trust, error_of};

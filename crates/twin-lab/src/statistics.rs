@@ -1,15 +1,4 @@
-//! Statistics of runs: the median of figures, and whether two sets of them differ by more than chance.
-
-/// The median; the mean of the middle two if their number is even. Without figures it is not a number.
-pub fn median(figures: &[f64]) -> f64 {
-    let mut sorted = figures.to_vec();
-    sorted.sort_by(f64::total_cmp);
-    match sorted.len() {
-        0 => f64::NAN,
-        n if n % 2 == 1 => sorted[n / 2],
-        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
-    }
-}
+//! Whether two sets of figures differ by more than chance.
 
 /// Whether two sets of values differ by more than chance: their ranges do not overlap, or the test of
 /// Mann and Whitney (1947), two-sided and exact, rejects at 5% that both are from one distribution.
@@ -68,12 +57,6 @@ fn counts_of_u(n: usize, m: usize) -> Vec<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_median_is_the_middle() {
-        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
-        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
-    }
 
     #[test]
     fn the_counts_of_u_are_those_of_all_orders() {

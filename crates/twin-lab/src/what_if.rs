@@ -7,17 +7,17 @@
 //! another configuration is ahead, or if one is where none was. What cannot run with a setting is told, not
 //! left out.
 
+use twin_report::units::list;
 use twin_settings::Choice;
 use twin_sim::model;
 
-use crate::compare::{SeedRuns, compare_seeds};
 use crate::config::Config;
 use crate::figures::Figures;
 use crate::layouts::LAYOUTS;
 use crate::run::Run;
+use crate::seeds::{SeedRuns, compare_seeds};
 use crate::trust::Trust;
 use crate::verdict::{Order, order, text_of};
-use twin_report::units::list;
 
 /// The factor by which the cache is made smaller and larger.
 const CACHE_FACTOR: u64 = 4;
@@ -27,9 +27,10 @@ const LEAST_CACHE: u64 = 1 << 20;
 const BLOCKS: [&str; 2] = ["4K", "16K"];
 
 /// Disks that are tried: the default one, and one that has no arm to move.
-fn disks() -> [Choice<model::Known>; 2] {
+fn disks() -> impl Iterator<Item = Choice<model::Known>> {
+    let default = Config::parse(LAYOUTS[0].name()).ok().map(|config| config.disk);
     let flash = Choice::of(&model::REGISTRY, |disk| disk.kind == model::Kind::Flash);
-    [Config::base(LAYOUTS[0]).disk, flash]
+    default.into_iter().chain([flash])
 }
 
 /// The settings that are tried on two configurations, as `key=value`.
@@ -46,7 +47,7 @@ pub fn what_if_changes(pair: [&Config; 2]) -> Vec<String> {
     let is_other = |disk: &Choice<model::Known>| {
         pair.iter().all(|config| is_mechanical(disk) != is_mechanical(&config.disk))
     };
-    let others = disks().into_iter().filter(is_other);
+    let others = disks().filter(is_other);
     all.extend(others.map(|disk| ("disk", disk.name.to_string())));
     let has = |config: &Config, key: &str, value: &str| {
         config.resolved().iter().any(|(name, text)| *name == key && text == value)

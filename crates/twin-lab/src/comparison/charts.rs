@@ -1,13 +1,6 @@
 //! The charts of a comparison.
 
 use twin_fs::{RegionState, SpaceMap};
-
-use super::figures::wait_us;
-use crate::figures::{Moment, WAITING};
-use crate::history::History;
-use crate::log_at_end::LogAtEnd;
-use crate::seeds::Seeded;
-use crate::verdict::{MeasureEntry, spread_of, text_of, value_of};
 use twin_report::Part;
 use twin_report::draw::{
     self, BLUE, Bar, Chart, Colour, Distribution, GREY, Group, Line, Span, Stack, bars,
@@ -15,6 +8,14 @@ use twin_report::draw::{
 };
 use twin_report::markup::{charts, escape};
 use twin_report::units::duration;
+
+use super::curves::{by_interval, course, cumulative, hits, peaks, throughput};
+use super::figures::wait_us;
+use crate::figures::{DiskFigures, Moment, WAITING};
+use crate::history::History;
+use crate::log_at_end::LogAtEnd;
+use crate::seeds::Seeded;
+use crate::verdict::{MeasureEntry, spread_of, text_of, value_of};
 
 /// A run with its appearance.
 pub(super) struct Shown<'a> {
@@ -80,11 +81,17 @@ pub(super) fn disk_time(shown: &[Shown<'_>]) -> String {
         Stack { name: one.label.clone(), text: duration(sum * 1e6), parts }
     };
     let all: Vec<Stack> = shown.iter().map(stack).collect();
-    let title = match shown.iter().any(|one| one.run.figures.disk_use.overlaps()) {
+    let title = match shown.iter().any(|one| overlaps(&one.run.figures.disk_use)) {
         true => "What disk requests take, also those at the same time, added up",
         false => "What the disk spends its time on",
     };
     stacks(title, &all)
+}
+
+/// True if a disk served requests at the same time: parts of their time, added up, are then longer than the
+/// time that passed.
+fn overlaps(disk: &DiskFigures) -> bool {
+    disk.service_s > disk.busy_s * 1.01
 }
 
 /// How long requests to the disk wait for each other.
@@ -154,20 +161,20 @@ pub(super) fn over_time(shown: &[Shown<'_>]) -> Vec<String> {
         draw::over_time(&chart, &lines, SECONDS)
     };
     let mib = |moment: &Moment| moment.dirty_bytes as f64 / f64::from(1 << 20);
-    let rates = shown.iter().flat_map(|one| one.run.history.throughput());
+    let rates = shown.iter().flat_map(|one| throughput(&one.run.history));
     let highest = rates.map(|rate| rate.1).fold(0.0, f64::max);
     let means = shown.iter().map(|one| one.run.figures.ops_per_s);
     let log = highest > FAR_APART * means.fold(highest, f64::min);
     let mut all = vec![
-        chart("Throughput", "operations a second", log, &History::throughput),
-        chart("Dirty data in the cache, peaks", "MiB", false, &|history| history.peaks(mib)),
-        chart("Look-ups that the cache served", "%", false, &History::hits),
+        chart("Throughput", "operations a second", log, &throughput),
+        chart("Dirty data in the cache, peaks", "MiB", false, &|history| peaks(history, mib)),
+        chart("Look-ups that the cache served", "%", false, &hits),
     ];
     if shown.iter().any(|one| one.run.figures.log.cleaned_segments > 0) {
         let cleaned = |moment: &Moment| moment.log.cleaned_segments as f64;
-        all.push(chart("Segments cleaned from the beginning", "", false, &|h| h.course(cleaned)));
+        all.push(chart("Segments cleaned from the beginning", "", false, &|h| course(h, cleaned)));
         let cost = "bytes to and from the disk for a new byte";
-        all.push(chart("Write cost from the beginning", cost, false, &History::cumulative));
+        all.push(chart("Write cost from the beginning", cost, false, &cumulative));
     }
     all
 }
@@ -235,7 +242,7 @@ fn utilization(log: &LogAtEnd, colour: Colour) -> String {
 fn write_cost(history: &History, colour: Colour) -> String {
     let line =
         |name: &str, colour, points| Line { name: name.into(), colour, paper: false, points };
-    let (each, all) = (history.by_interval(), history.cumulative());
+    let (each, all) = (by_interval(history), cumulative(history));
     let highest = each.iter().map(|point| point.1).fold(1.0, f64::max);
     let overall = all.last().map_or(1.0, |point| point.1);
     let title = match all.last() {

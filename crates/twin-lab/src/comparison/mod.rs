@@ -4,6 +4,7 @@
 //! Contract: equal runs give equal bytes in every form. A configuration has one colour on the whole page.
 
 mod charts;
+mod curves;
 mod figures;
 mod settings;
 
@@ -14,15 +15,11 @@ use serde_json::{Value, json};
 use twin_report::draw::nth;
 use twin_report::{Part, Report, value};
 
-use crate::by_hand::{drawn, drawn_table};
 use crate::config::Config;
-use crate::error::SimulateError;
 use crate::figures::Figures;
 use crate::labels::labels;
 use crate::seeds::Seeded;
-use crate::server::{fit, stand_in};
 use crate::verdict::{MeasureEntry, text_of};
-use crate::workload::Workload;
 use charts::Shown;
 use settings::untouched;
 
@@ -179,19 +176,6 @@ pub fn figures_report(title: &str, all: &[Figures]) -> Report {
     report
 }
 
-/// What is worth knowing of a workload: what a plan drew, and what it takes the place of.
-///
-/// # Errors
-/// If the workload cannot be started.
-pub fn about_workload(workload: &Workload) -> Result<Vec<Part>, SimulateError> {
-    let mut parts = Vec::new();
-    if let Workload::ByHand(plan, seed) = workload {
-        parts.push(drawn_table(&drawn(plan, *seed).map_err(SimulateError::Workload)?).into());
-    }
-    parts.extend(stand_in(&fit(workload)?));
-    Ok(parts)
-}
-
 /// What the observers of each run have seen, as charts.
 fn observed(shown: &[Shown<'_>]) -> Vec<Part> {
     let mut parts = Vec::new();
@@ -211,6 +195,7 @@ mod tests {
     use crate::simulate::{simulate, simulate_with_history};
     use crate::trust::Trust;
     use crate::verdict::{MEASURES, rank};
+    use crate::workload::Workload;
     use twin_report::Form;
     use twin_trace::replay::Pace;
 

@@ -3,6 +3,7 @@
 use serde::Serialize;
 use twin_observe::Observed;
 
+use crate::about::Fit;
 use crate::figures::{BusFigures, DiskFigures, Latency, LogFigures, VerbFigures};
 
 /// The figures of a server.
@@ -124,32 +125,4 @@ pub struct OfHost {
     pub cache_bytes: u64,
     /// Of these, bytes that went from one file system to another.
     pub moved_cache_bytes: u64,
-}
-
-/// A figure of a workload beside the published one.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-pub struct Fit {
-    /// The workload.
-    pub workload: String,
-    /// What it stands for.
-    pub stands_for: &'static str,
-    /// What is compared.
-    pub what: &'static str,
-    /// Its unit.
-    pub unit: &'static str,
-    /// The smallest and the largest value that is expected.
-    pub expected: (f64, f64),
-    /// Where the range was published, or where we remember it from, and the value there.
-    pub place: &'static str,
-    /// It was published, and the publication was at hand; otherwise it is an assumption of ours.
-    pub published: bool,
-    /// What was drawn.
-    pub drawn: f64,
-}
-
-impl Fit {
-    /// Whether what was drawn lies within the range.
-    pub fn holds(&self) -> bool {
-        (self.expected.0..=self.expected.1).contains(&self.drawn)
-    }
 }

@@ -11,9 +11,8 @@ mod presets;
 mod report;
 mod run;
 
-pub use figures::{Fit, OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures, Whole};
+pub use figures::{OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures, Whole};
 pub use file::{BusPart, Client, Disk, Does, FileSystemPart, Host, Pace, ServerFile};
 pub use presets::{PRESETS, Preset, preset};
 pub use report::report;
-pub(crate) use report::stand_in;
-pub use run::{TimeTold, fit, simulate_server, simulate_server_telling};
+pub use run::{TimeTold, simulate_server, simulate_server_telling};

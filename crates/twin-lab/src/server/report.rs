@@ -8,8 +8,9 @@ use twin_report::table::{Cell, bytes, fixed, micros, percent, seconds};
 use twin_report::units::{duration, mib};
 use twin_report::{Part, Report, Table, cells, value};
 
-use super::figures::{Fit, OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures};
+use super::figures::{OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures};
 use super::file::ServerFile;
+use crate::about::{fits, fits_in_words};
 use crate::figures::WAITING;
 
 /// The report. `title` names the server; with `details` the terminal shows what was assumed, what
@@ -192,43 +193,6 @@ fn hosts(all: &[OfHost]) -> Table {
         ]
     };
     Table::new(columns, 1).with(all.iter().map(row))
-}
-
-/// How many of the figures are met: of those that were published, and of ours.
-fn fits_in_words(all: &[Fit]) -> String {
-    let count = |published: bool| {
-        let of = || all.iter().filter(move |fit| fit.published == published);
-        (of().filter(|fit| fit.holds()).count(), of().count())
-    };
-    let ((held, known), (ours_held, ours)) = (count(true), count(false));
-    format!("{held} of {known} published figures and {ours_held} of {ours} assumed by us are met")
-}
-
-/// What was drawn beside what was published or assumed.
-fn fits(all: &[Fit]) -> Table {
-    let columns = ["workload", "figure", "drawn", "expected range", "source", "within"];
-    let row = |fit: &Fit| {
-        cells![
-            &fit.workload,
-            fit.what,
-            Cell::new(fit.drawn, "", format!("{:.1} {}", fit.drawn, fit.unit)),
-            format!("{} to {} {}", fit.expected.0, fit.expected.1, fit.unit),
-            match fit.published {
-                true => fit.place.to_owned(),
-                false => format!("ours (from memory: {})", fit.place),
-            },
-            if fit.holds() { "yes" } else { "NO" },
-        ]
-    };
-    Table::new(columns, 1).with(all.iter().map(row))
-}
-
-/// What a workload takes the place of and how well, for the terminal; nothing if it stands for itself.
-pub(crate) fn stand_in(all: &[Fit]) -> Vec<Part> {
-    let Some(first) = all.first() else { return Vec::new() };
-    let words =
-        format!("This workload stands in for {}: {}.", first.stands_for, fits_in_words(all));
-    vec![words.into(), fits(all).into()]
 }
 
 /// The most kinds of operations in a chart.

@@ -10,10 +10,10 @@ use twin_rt::{ClockOnly, Event, Nanos, Rt, Time};
 use twin_sim::SimDisk;
 use twin_sim::model::Wear;
 use twin_trace::replay::{self, Listener, Options, Replayer, Report};
-use twin_trace::{AccessStats, Histogram, Verb};
+use twin_trace::{Histogram, Verb};
 
 use super::build::Built;
-use super::figures::{Fit, OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures, Whole};
+use super::figures::{OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures, Whole};
 use super::file::{Pace, ServerFile};
 use crate::error::SimulateError;
 use crate::figures::{BusFigures, Latency, LogFigures, VerbFigures};
@@ -367,33 +367,6 @@ fn of_file_system(
         cache_bytes: volume.core().cache.resident_bytes(),
         log: LogFigures::of(volume).since(&before.logs[number]),
     }
-}
-
-/// A generated workload beside what was published of that for which it stands; empty if it stands for
-/// nothing but itself.
-///
-/// # Errors
-/// If there is no such workload.
-pub fn fit(workload: &Workload) -> Result<Vec<Fit>, SimulateError> {
-    let Workload::Generated(text, _) = workload else { return Ok(Vec::new()) };
-    let wrong = |error| SimulateError::Workload(crate::workload::WorkloadError::Settings(error));
-    let Some(stands_for) = twin_generate::stands_for(text).map_err(wrong)? else {
-        return Ok(Vec::new());
-    };
-    let mut source = workload.start().map_err(SimulateError::Workload)?;
-    let stats = AccessStats::of(&mut *source)
-        .map_err(|error| SimulateError::Workload(crate::workload::WorkloadError::Trace(error)))?;
-    let figure = |published: &twin_generate::Published| Fit {
-        workload: text.clone(),
-        stands_for: stands_for.what,
-        what: published.what,
-        unit: published.unit,
-        expected: published.range,
-        place: published.place,
-        published: published.confirmed,
-        drawn: (published.of)(&stats),
-    };
-    Ok((stands_for.published)().iter().map(figure).collect())
 }
 
 #[cfg(test)]
