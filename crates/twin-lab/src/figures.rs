@@ -222,7 +222,7 @@ pub struct Moment {
 }
 
 /// The part of a request's time in which the disk does nothing for it.
-pub(crate) const WAITING: &str = "queue";
+pub const WAITING: &str = "queue";
 
 /// The use of the disk.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -329,7 +329,7 @@ pub struct BusFigures {
 
 impl BusFigures {
     /// What a bus has done.
-    pub(crate) fn of(stats: &BusStats) -> BusFigures {
+    pub fn of(stats: &BusStats) -> BusFigures {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let phases = Phase::ALL.iter().map(|&phase| (phase.name(), seconds(stats.phase_ns(phase))));
         BusFigures {

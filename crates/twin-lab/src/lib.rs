@@ -58,7 +58,6 @@ mod rewritten;
 mod run;
 mod seeds;
 pub mod segment_map;
-pub mod server;
 mod simulate;
 mod statistics;
 mod status;
@@ -86,7 +85,7 @@ pub use error::{SimulateError, model_error};
 pub use event_log::{EventLog, log_categories};
 pub use figures::{
     BusFigures, DiskFigures, Figures, Latency, Lateness, LogFigures, Moment, NetworkFigures,
-    SpaceFigures, Spread, Trusted, VerbFigures, WearFigures, median,
+    SpaceFigures, Spread, Trusted, VerbFigures, WAITING, WearFigures, median,
 };
 pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
 pub use front_end::FrontEnd;
@@ -94,7 +93,7 @@ pub use history::{History, Sampler};
 pub use keeping::Keeping;
 pub use labels::labels;
 pub use log_at_end::{BINS, LogAtEnd};
-pub use machine::{OnVolume, disk_of, on_volume};
+pub use machine::{OnVolume, disk_builder, disk_of, on_volume};
 pub use machine_file::{
     Checked, ColdStart, Device, FORMAT as MACHINE_FORMAT, Fuse, MachineFile, Pause, Processor,
     Transfers, Validated,
@@ -105,7 +104,7 @@ pub use planted::PlantedFault;
 pub use presets::{FITTED_TO_1994, Preset, presets};
 pub use run::{NOBODY, Run};
 pub use seeds::{Found, MOST_SEEDS, SeedRuns, Seeded, compare_seeds};
-pub use simulate::{cut, simulate, simulate_watched, simulate_with_history};
+pub use simulate::{cut, disk_figures, simulate, simulate_watched, simulate_with_history};
 pub use statistics::differ;
 pub use status::Status;
 pub use steps::{Counted, Steps};
@@ -116,6 +115,6 @@ pub use verdict::{
     Judgement, MEASURES, Measure, MeasureEntry, NOISE, Pauses, measurable, measure_for, rank,
     rivals, text_of, value_of, verdict,
 };
-pub use watch::{WatchedRun, Watcher, World};
+pub use watch::{WatchedRun, Watcher, World, watched_runtime};
 pub use what_if::{Before, cache_changes, what_if, what_if_changes};
 pub use workload::{Opener, Stored, Workload, WorkloadError, help as workload_help};

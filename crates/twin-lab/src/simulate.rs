@@ -505,7 +505,7 @@ fn figures(
 }
 
 /// What the disk has done since its statistics were reset.
-pub(crate) fn disk_figures(
+pub fn disk_figures(
     disk: &SimDisk,
     (wear_before, mechanics_before): (Option<Wear>, Option<Nanos>),
 ) -> DiskFigures {

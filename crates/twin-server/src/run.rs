@@ -5,6 +5,10 @@ use std::rc::Rc;
 
 use twin_cache::CacheStats;
 use twin_fs::{FsError, Name, Op, ROOT_INO, Reply, Request, Volume};
+use twin_lab::{
+    BusFigures, Counted, Latency, LogFigures, SimulateError, Steps, VerbFigures, Workload,
+    disk_figures, watched_runtime,
+};
 use twin_observe::{Observing, Panel, Parts, Pool};
 use twin_rt::{ClockOnly, Event, Nanos, Rt, Time};
 use twin_sim::SimDisk;
@@ -12,15 +16,9 @@ use twin_sim::model::Wear;
 use twin_trace::replay::{self, Listener, Options, Replayer, Report};
 use twin_trace::{Histogram, Verb};
 
-use super::build::Built;
-use super::figures::{OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures, Whole};
-use super::file::{Pace, ServerFile};
-use crate::error::SimulateError;
-use crate::figures::{BusFigures, Latency, LogFigures, VerbFigures};
-use crate::simulate::{disk_figures, sync_request};
-use crate::steps::{Counted, Steps};
-use crate::watch::watched_runtime;
-use crate::workload::Workload;
+use crate::build::Built;
+use crate::figures::{OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures, Whole};
+use crate::file::{Pace, ServerFile};
 
 /// Numbers of requests between two clients of one file system.
 const NUMBERS: u64 = 1 << 40;
@@ -197,6 +195,10 @@ async fn run(
     Ok(ServerFigures { observed, ..figures })
 }
 
+fn sync_request() -> Request {
+    Request::root(u64::MAX, Op::Sync)
+}
+
 /// Writes everything that exists at the start, empties the caches and begins to count.
 async fn settle(built: &Built) -> Result<(), SimulateError> {
     let flush = || twin_disk::Io::flush(twin_disk::Origin::User);
@@ -303,7 +305,7 @@ fn figures(
         let own: Vec<&Report> = of.map(|(_, report)| report).collect();
         of_file_system(server, built, number, &own, before)
     };
-    let disk = |(number, part): (usize, &super::file::Disk)| {
+    let disk = |(number, part): (usize, &crate::file::Disk)| {
         let disk_use = disk_figures(&built.disks[number], before.disks[number]);
         OfDisk {
             name: part.name.clone(),
@@ -313,12 +315,12 @@ fn figures(
             disk_use,
         }
     };
-    let bus = |(number, part): (usize, &super::file::BusPart)| {
+    let bus = |(number, part): (usize, &crate::file::BusPart)| {
         let bus_use = BusFigures::of(&built.buses[number].stats());
         let utilization = bus_use.busy_s / seconds(finish).max(1e-9);
         OfBus { name: part.name.clone(), kind: part.kind.name, utilization, bus_use }
     };
-    let host = |(number, part): (usize, &super::file::Host)| {
+    let host = |(number, part): (usize, &crate::file::Host)| {
         let (cpu, memory) = &built.hosts[number];
         let cpu_s = seconds(cpu.busy_ns() - before.cpu_ns[number]);
         OfHost {
@@ -372,7 +374,7 @@ fn of_file_system(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::{Does, PRESETS};
+    use crate::{Does, PRESETS};
 
     const TEXT: &str = r#"
         [host.main]
@@ -418,7 +420,7 @@ mod tests {
 
     fn observed(text: &str, observing: Option<&Observing>) -> Result<ServerFigures, SimulateError> {
         let server = ServerFile::parse(text).unwrap();
-        let workload = |client: &crate::server::Client| match &client.does {
+        let workload = |client: &crate::Client| match &client.does {
             Does::Workload(text, seed) => Workload::Generated(text.clone(), *seed),
             Does::Trace(..) => panic!("no trace here"),
         };

@@ -1,10 +1,8 @@
 //! The figures of a run of a server. The names of the fields are those of the JSON output.
 
 use serde::Serialize;
+use twin_lab::{BusFigures, DiskFigures, Fit, Latency, LogFigures, VerbFigures};
 use twin_observe::Observed;
-
-use crate::about::Fit;
-use crate::figures::{BusFigures, DiskFigures, Latency, LogFigures, VerbFigures};
 
 /// The figures of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

@@ -5,34 +5,32 @@ use std::rc::Rc;
 use twin_cache::Memory;
 use twin_disk::{BlockDevice, Partition, Recorded};
 use twin_fs::{Cpu, Nvram, Opened, Settings, Volume};
+use twin_lab::{NOBODY, Run, SimulateError, disk_builder};
 use twin_rt::Rt;
 use twin_sim::bus::Bus;
 use twin_sim::{HostAdapter, SimDisk};
 
-use super::file::{Disk, FileSystemPart, ServerFile};
-use crate::error::SimulateError;
-use crate::machine;
-use crate::run::{NOBODY, Run};
+use crate::file::{Disk, FileSystemPart, ServerFile};
 
 /// Parts of a disk begin and end at multiples of this.
 const ALIGNED: u64 = 1 << 20;
 
 /// A server that is put together, with new volumes.
-pub(super) struct Built {
-    pub(super) hosts: Vec<(Cpu, Rc<Memory>)>,
-    pub(super) buses: Vec<Bus>,
-    pub(super) disks: Vec<SimDisk>,
-    pub(super) volumes: Vec<Volume>,
+pub(crate) struct Built {
+    pub(crate) hosts: Vec<(Cpu, Rc<Memory>)>,
+    pub(crate) buses: Vec<Bus>,
+    pub(crate) disks: Vec<SimDisk>,
+    pub(crate) volumes: Vec<Volume>,
 }
 
 impl Built {
-    pub(super) async fn of(rt: &Rt, server: &ServerFile) -> Result<Built, SimulateError> {
-        let host = |host: &super::file::Host| {
+    pub(crate) async fn of(rt: &Rt, server: &ServerFile) -> Result<Built, SimulateError> {
+        let host = |host: &crate::file::Host| {
             let cpu = Cpu::modelled(rt.clone(), Box::new(host.cpu.machine), host.cpus);
             (cpu, Memory::new(host.cache_bytes))
         };
         let hosts: Vec<_> = server.hosts.iter().map(host).collect();
-        let bus = |part: &super::file::BusPart| {
+        let bus = |part: &crate::file::BusPart| {
             let own = part.kind.build();
             match part.bytes_per_s {
                 Some(rate) => own.at_rate(rate),
@@ -71,7 +69,7 @@ fn disk(
         let what = format!("disk.{}: a bucket is one volume, and no disk of a server", part.name);
         return Err(SimulateError::Model(what));
     }
-    let builder = machine::disk(rt, &Run::from(&part.config))?.name(&part.name);
+    let builder = disk_builder(rt, &Run::from(&part.config))?.name(&part.name);
     let Some(bus) = part.bus else {
         let disk = builder.start();
         return Ok((disk.clone(), Rc::new(Recorded::new(rt.clone(), disk))));

@@ -7,13 +7,12 @@
 use std::collections::BTreeMap;
 
 use serde::Deserialize;
+use twin_lab::Config;
+use twin_lab::layouts::LAYOUTS;
 use twin_rt::{Order, order};
 use twin_settings::value::bytes;
 use twin_settings::{Choice, Choose, SettingsError, grammar};
 use twin_sim::{bus, cpu, queue};
-
-use crate::config::Config;
-use crate::layouts::LAYOUTS;
 
 /// A server: hosts, busses, disks, file systems and their clients, by name.
 #[derive(Clone, Debug)]

@@ -2,16 +2,15 @@
 //! observers have seen, and the parts in tables.
 
 use serde_json::{Value, json};
+use twin_lab::{WAITING, fits, fits_in_words};
 use twin_observe::{charts, named_rows, parts};
 use twin_report::draw::{Distribution, distribution, nth};
 use twin_report::table::{Cell, bytes, fixed, micros, percent, seconds};
 use twin_report::units::{duration, mib};
 use twin_report::{Part, Report, Table, cells, value};
 
-use super::figures::{OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures};
-use super::file::ServerFile;
-use crate::about::{fits, fits_in_words};
-use crate::figures::WAITING;
+use crate::figures::{OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures};
+use crate::file::ServerFile;
 
 /// The report. `title` names the server; with `details` the terminal shows what was assumed, what
 /// generated clients were held against and what observers have seen in each interval.
@@ -201,11 +200,11 @@ const KINDS: usize = 7;
 /// The distribution of latencies of the kinds of operations that take most of the time.
 fn latencies(figures: &ServerFigures) -> Option<String> {
     let mut verbs: Vec<_> = figures.whole.verbs.iter().collect();
-    let total = |latency: &crate::Latency| latency.count as f64 * latency.mean_us;
+    let total = |latency: &twin_lab::Latency| latency.count as f64 * latency.mean_us;
     verbs.sort_by(|a, b| total(&b.latency).total_cmp(&total(&a.latency)));
     verbs.truncate(KINDS);
     let count = verbs.iter().map(|verb| verb.latency.count).max()?;
-    let of = |(number, verb): (usize, &&crate::VerbFigures)| {
+    let of = |(number, verb): (usize, &&twin_lab::VerbFigures)| {
         Distribution::of(verb.verb, nth(number), &verb.distribution)
     };
     let all: Vec<Distribution> = verbs.iter().enumerate().map(of).collect();
