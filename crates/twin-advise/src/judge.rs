@@ -7,9 +7,8 @@
 //! place.
 
 use serde_json::{Value, json};
-use twin_lab::{
-    Commands, Config, Figures, MeasureEntry, NOISE, Spread, Trust, Workload, differ, median,
-};
+use twin_lab::{Commands, Config, Figures, Spread, Workload, median};
+use twin_verdict::{MeasureEntry, NOISE, Trust, differ};
 
 use crate::plan::{HeldOut, Plan};
 use crate::rest::rest;

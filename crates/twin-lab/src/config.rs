@@ -523,7 +523,7 @@ struct Chosen<'a> {
 }
 
 impl Config {
-    pub(crate) fn base(layout: &'static dyn LayoutKind) -> Config {
+    fn base(layout: &'static dyn LayoutKind) -> Config {
         Config {
             name: String::new(),
             layout,
@@ -641,7 +641,7 @@ impl Config {
     }
 
     /// True if its disk is the one of its machine file.
-    pub(crate) fn is_on_measured_disk(&self) -> bool {
+    pub fn is_on_measured_disk(&self) -> bool {
         is_measured(&self.disk)
     }
 

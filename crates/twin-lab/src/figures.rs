@@ -441,8 +441,7 @@ impl Spread {
     }
 }
 
-/// How far simulated times are trusted beside those of other configurations; see
-/// [`Trust`](crate::Trust).
+/// How far simulated times are trusted beside those of other configurations, as twin-verdict says it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Trusted {
     /// Times whose ratio is below this factor are too close to call.

@@ -7,6 +7,5 @@ mod idle;
 mod memory;
 mod mounted;
 mod odd_settings;
-mod picture;
 mod power_failures;
 mod settings;

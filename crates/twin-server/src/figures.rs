@@ -1,8 +1,9 @@
 //! The figures of a run of a server. The names of the fields are those of the JSON output.
 
 use serde::Serialize;
-use twin_lab::{BusFigures, DiskFigures, Fit, Latency, LogFigures, VerbFigures};
+use twin_lab::{BusFigures, DiskFigures, Latency, LogFigures, VerbFigures};
 use twin_observe::Observed;
+use twin_verdict::Fit;
 
 /// The figures of a server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

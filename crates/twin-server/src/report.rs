@@ -2,12 +2,13 @@
 //! observers have seen, and the parts in tables.
 
 use serde_json::{Value, json};
-use twin_lab::{WAITING, fits, fits_in_words};
+use twin_lab::WAITING;
 use twin_observe::{charts, named_rows, parts};
 use twin_report::draw::{Distribution, distribution, nth};
 use twin_report::table::{Cell, bytes, fixed, micros, percent, seconds};
 use twin_report::units::{duration, mib};
 use twin_report::{Part, Report, Table, cells, value};
+use twin_verdict::{fits, fits_in_words};
 
 use crate::figures::{OfBus, OfDisk, OfFileSystem, OfHost, ServerFigures};
 use crate::file::ServerFile;

@@ -30,7 +30,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "twin-lessons",
         ],
     ),
-    ("lab", &["twin-server", "twin-lab", "twin-observe"]),
+    ("lab", &["twin-server", "twin-verdict", "twin-lab", "twin-observe"]),
     ("report", &["twin-cli", "twin-show", "twin-report"]),
     (
         "worlds",

@@ -4,14 +4,13 @@
 //! nobody chose depends on what a run measures: with the pauses of a recording, the end of the last operation
 //! is when the last pause ended, so that the time in operations judges.
 
+use twin_lab::{Config, Figures, Spread};
+use twin_report::units::{dollars, duration, mib};
 use twin_settings::{Registry, RegistryEntry};
 use twin_trace::replay::Pace;
 
 use super::why::{self, Pair};
-use crate::config::Config;
-use crate::figures::{Figures, Spread};
 use crate::trust::Trust;
-use twin_report::units::{dollars, duration, mib};
 
 /// What runs are judged by: smaller is better.
 pub struct Measure {

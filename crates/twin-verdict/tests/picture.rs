@@ -2,9 +2,10 @@
 
 use std::path::Path;
 
-use twin_lab::{Comparison, Config, MEASURES, Seeded, Workload, simulate_with_history};
+use twin_lab::{Config, Workload, simulate_with_history};
 use twin_report::Form;
 use twin_trace::replay::Pace;
+use twin_verdict::{Comparison, MEASURES, Seeded};
 
 const CONFIGS: [&str; 2] =
     ["lfs:size=128M,cache=4M,victim=greedy", "lfs:size=128M,cache=4M,victim=twin,placement=twin"];

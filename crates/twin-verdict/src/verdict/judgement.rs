@@ -1,10 +1,10 @@
 //! How runs are judged.
 
+use twin_lab::{Workload, WorkloadError};
 use twin_trace::replay::Pace;
 
 use super::measure::{MeasureEntry, keeps_pauses};
 use crate::trust::Trust;
-use crate::workload::{Workload, WorkloadError};
 
 /// What is known of the pauses of a workload's clients in runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

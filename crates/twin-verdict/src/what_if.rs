@@ -7,14 +7,12 @@
 //! another configuration is ahead, or if one is where none was. What cannot run with a setting is told, not
 //! left out.
 
+use twin_lab::layouts::LAYOUTS;
+use twin_lab::{Config, Figures, Run};
 use twin_report::units::list;
 use twin_settings::Choice;
 use twin_sim::model;
 
-use crate::config::Config;
-use crate::figures::Figures;
-use crate::layouts::LAYOUTS;
-use crate::run::Run;
 use crate::seeds::{SeedRuns, compare_seeds};
 use crate::trust::Trust;
 use crate::verdict::{Order, order, text_of};
@@ -199,7 +197,7 @@ fn said(found: &[Found], had_order: bool, names: &str) -> String {
 mod tests {
     use super::*;
     use crate::verdict::MEASURES;
-    use crate::workload::Workload;
+    use twin_lab::Workload;
     use twin_trace::replay::Pace;
 
     fn config(text: &str) -> Config {
@@ -221,7 +219,7 @@ mod tests {
         let measure = MEASURES.default_entry();
         let runs = SeedRuns { workload: &workload, pace: Pace::Asap, seeds: 1, measure };
         let pair = [&config(FAST), &config(SLOW)];
-        let figures = pair.map(|config| crate::simulate(config, &workload, Pace::Asap).unwrap());
+        let figures = pair.map(|config| twin_lab::simulate(config, &workload, Pace::Asap).unwrap());
         let [first, second] = &figures;
         let names = ["fast", "slow"];
         let before = Before { pair, names, figures: [first, second], trust: &Trust::of(pair) };

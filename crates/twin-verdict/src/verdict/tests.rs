@@ -1,9 +1,9 @@
 //! Verdicts on figures that are given, and on runs.
 
+use twin_lab::{BillFigures, DiskFigures, Latency, LogFigures, Spread, VerbFigures, WearFigures};
+
 use super::measure::{BILL, WEAR};
 use super::*;
-use crate::bill::BillFigures;
-use crate::figures::{DiskFigures, Latency, LogFigures, Spread, VerbFigures, WearFigures};
 use crate::trust::{FIDELITY, Trust};
 
 fn run(config: &str, finish_s: f64) -> Figures {

@@ -12,11 +12,10 @@ pub use charts::{LOG_EXPLAINED, log_course};
 pub use settings::{default_settings, settings};
 
 use serde_json::{Value, json};
+use twin_lab::{Config, Figures};
 use twin_report::draw::nth;
 use twin_report::{Part, Report, value};
 
-use crate::config::Config;
-use crate::figures::Figures;
 use crate::labels::labels;
 use crate::seeds::Seeded;
 use crate::verdict::{MeasureEntry, text_of};
@@ -191,11 +190,10 @@ fn observed(shown: &[Shown<'_>]) -> Vec<Part> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layouts::LAYOUTS;
-    use crate::simulate::{simulate, simulate_with_history};
     use crate::trust::Trust;
     use crate::verdict::{MEASURES, rank};
-    use crate::workload::Workload;
+    use twin_lab::layouts::LAYOUTS;
+    use twin_lab::{Workload, simulate, simulate_with_history};
     use twin_report::Form;
     use twin_trace::replay::Pace;
 
@@ -258,7 +256,7 @@ mod tests {
         for layout in LAYOUTS {
             let run = run(&format!("layout={},size=64M,cache=2M", layout.name()).replacen(
                 "layout=",
-                &format!("{}:layout=", crate::presets().first().unwrap().name),
+                &format!("{}:layout=", twin_lab::presets().first().unwrap().name),
                 1,
             ));
             let regions = &run.1.history.space.regions;

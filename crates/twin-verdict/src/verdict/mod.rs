@@ -2,7 +2,7 @@
 //!
 //! Contract: a run in which operations failed is not judged, because the missing work took no time.
 //! Figures that differ by less than [`NOISE`] are equal, and simulated times whose ratio is below the
-//! error of simulation ([`Trust`](crate::Trust)) are too close to call: both share a place. With several seeds the medians are compared,
+//! error of simulation ([`Trust`]) are too close to call: both share a place. With several seeds the medians are compared,
 //! and runs are equal too if chance explains their difference: the ranges of the values overlap, and
 //! the test of Mann and Whitney does not tell them apart at 5%. Every sentence is made of figures of the runs.
 //! Time in which clients paused and time in which they waited are never added up without a word.
@@ -13,10 +13,10 @@ mod measure;
 mod ranking;
 mod why;
 
-use crate::config::Config;
-use crate::figures::Figures;
-use crate::labels::labels;
+use twin_lab::{Config, Figures};
 use twin_report::units::list;
+
+use crate::labels::labels;
 
 pub use judgement::{Judgement, Pauses};
 pub(crate) use measure::spread_of;

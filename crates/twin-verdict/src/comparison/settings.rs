@@ -1,9 +1,8 @@
 //! The settings of several configurations side by side.
 
+use twin_lab::Config;
 use twin_report::table::Cell;
 use twin_report::{Part, Table};
-
-use crate::config::Config;
 
 /// The resolved settings of configurations.
 struct Settings {
@@ -65,7 +64,7 @@ pub(super) fn untouched(configs: &[&Config]) -> String {
 
 /// The defaults of the settings that decide most.
 pub fn default_settings() -> String {
-    let first = crate::presets().first().map(|preset| Config::parse(preset.name));
+    let first = twin_lab::presets().first().map(|preset| Config::parse(preset.name));
     first.and_then(Result::ok).map_or_else(String::new, |config| untouched(&[&config]))
 }
 

@@ -7,11 +7,9 @@
 
 use std::cmp::Ordering;
 
-use twin_trace::Verb;
-
-use crate::config::Config;
-use crate::figures::{DiskFigures, Figures, VerbFigures, WAITING as QUEUE};
+use twin_lab::{Config, DiskFigures, Figures, VerbFigures, WAITING as QUEUE};
 use twin_report::units::{count, dollars, duration, list, mib};
+use twin_trace::Verb;
 
 /// One of two runs.
 #[derive(Clone, Copy)]
@@ -440,7 +438,7 @@ pub(super) fn more_worn([first, next]: Pair<'_>) -> Vec<String> {
     if gap <= 0.0 {
         return Vec::new();
     }
-    let host = |of: &crate::figures::WearFigures| (of.programmed_bytes - of.moved_bytes) as f64;
+    let host = |of: &twin_lab::WearFigures| (of.programmed_bytes - of.moved_bytes) as f64;
     let all = vec![
         More { of: "for what was written to it".into(), amount: host(&b) - host(&a) },
         More {

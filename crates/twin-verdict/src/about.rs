@@ -5,12 +5,10 @@ use std::sync::Arc;
 
 use serde::Serialize;
 use twin_generate::by_hand::{self, Drawn, Plan};
+use twin_lab::{SimulateError, Workload, WorkloadError};
 use twin_report::table::{Cell, fixed, micros};
 use twin_report::{Part, Table, cells};
 use twin_trace::AccessStats;
-
-use crate::error::SimulateError;
-use crate::workload::{Workload, WorkloadError};
 
 /// What is worth knowing of a workload: what a plan drew, and what it takes the place of.
 ///
@@ -171,7 +169,7 @@ mod tests {
 
     #[test]
     fn what_is_drawn_is_what_was_asked_for() {
-        let plan = Arc::new(crate::plan("test", TEXT).unwrap());
+        let plan = Arc::new(twin_lab::plan("test", TEXT).unwrap());
         let drawn = drawn(&plan, 3).unwrap();
         for figure in drawn.iter().filter(|figure| figure.draws > 400 && figure.what != "burst") {
             let off = figure.drawn_mean / figure.asked_mean - 1.0;

@@ -1,7 +1,8 @@
 //! The places of runs by a measure.
 
+use twin_lab::{Figures, Trusted};
+
 use super::measure::{MeasureEntry, spread_of, value_of};
-use crate::figures::{Figures, Trusted};
 use crate::statistics::differ;
 use crate::trust::Trust;
 

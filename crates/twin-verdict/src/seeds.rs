@@ -4,16 +4,12 @@
 //! random numbers in the machine and in the volume draws others for each `n`. Equal seeds give equal
 //! figures.
 
+use twin_lab::{
+    Figures, History, Run, SimulateError, Spread, Workload, side_by_side, simulate_with_history,
+};
 use twin_trace::replay::Pace;
 
-use crate::compare::side_by_side;
-use crate::error::SimulateError;
-use crate::figures::{Figures, Spread};
-use crate::history::History;
-use crate::run::Run;
-use crate::simulate::simulate_with_history;
 use crate::verdict::{MEASURES, MeasureEntry};
-use crate::workload::Workload;
 
 /// The most seeds of a comparison.
 pub const MOST_SEEDS: u64 = 50;
@@ -73,7 +69,7 @@ pub struct SeedRuns<'a> {
     pub measure: &'a MeasureEntry,
 }
 
-/// As [`compare`](crate::compare), with several seeds for each run, and with histories for
+/// As [`compare`](twin_lab::compare()), with several seeds for each run, and with histories for
 /// [`Comparison`](crate::Comparison). See [`Seeded`].
 pub fn compare_seeds(
     runs: &[Run],

@@ -6,8 +6,7 @@
 //! that 19 of 20 such pairs do not exceed. Times that are closer to each other than that are not
 //! ranked. Decision 19 (docs/decisions) says why there is one figure for all pairs.
 
-use crate::config::Config;
-use crate::machine_file::{Checked, Validated};
+use twin_lab::{Checked, Config, Validated};
 
 /// The error of docs/fidelity.md: [`error_of`] its table. A test compares the two.
 pub const FIDELITY: f64 = 1.30;
@@ -160,7 +159,9 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::machine_file::MachineFile;
+    use twin_lab::{
+        Device, Distribution, Fuse, MACHINE_FORMAT, MachineFile, Processor, Stalls, Transfers,
+    };
 
     #[test]
     fn an_error_that_all_configurations_share_does_not_count() {
@@ -213,10 +214,41 @@ mod tests {
         assert!((factor - FIDELITY).abs() < 0.005, "{factor}: FIDELITY is to follow");
     }
 
+    /// A machine that was measured.
+    fn measured() -> MachineFile {
+        let times = vec![Distribution::of(4096, (1..=40).map(f64::from).collect(), 20)];
+        let transfers = Transfers {
+            alone: times.clone(),
+            rate_4k: [("1".into(), 10_000.0), ("32".into(), 50_000.0)].into(),
+            bytes_per_s: 1e9,
+            stalls: Stalls::default(),
+        };
+        MachineFile {
+            format: MACHINE_FORMAT,
+            about: [("device".into(), "a test".into())].into(),
+            warnings: Vec::new(),
+            validated: None,
+            checked: None,
+            fuse: Fuse::default(),
+            cold: Vec::new(),
+            processor: [("lfs".into(), Processor::default())].into(),
+            device: Device {
+                max_request: 1 << 20,
+                read: transfers.clone(),
+                write: transfers,
+                flush: times,
+                flush_stalls: Stalls::default(),
+                write_sparse: Vec::new(),
+                after_pause: Vec::new(),
+                mounted_us: 0.0,
+            },
+        }
+    }
+
     fn machine(error: Option<f64>) -> Arc<MachineFile> {
         let validated =
             error.map(|error| Validated { date: "2026-01-02".into(), pairs: 66, error });
-        Arc::new(MachineFile { validated, ..crate::machine_file::for_tests() })
+        Arc::new(MachineFile { validated, ..measured() })
     }
 
     #[test]

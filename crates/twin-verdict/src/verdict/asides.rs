@@ -1,14 +1,14 @@
 //! What a verdict says besides its order: which pauses the time contains, what other measures say, which
 //! configurations are the same, and what may tell those apart that are equal.
 
+use twin_lab::Figures;
+use twin_report::units::{count, duration, list};
 use twin_sim::model;
 
 use super::judgement::{Judgement, Pauses};
 use super::measure::{FINISH, MEASURES, MeasureEntry, spread_of, text_of};
 use super::ranking::{Gap, Judged, gap, in_order};
 use super::why::Side;
-use crate::figures::Figures;
-use twin_report::units::{count, duration, list};
 
 /// A run that is judged, and its value.
 #[derive(Clone, Copy)]

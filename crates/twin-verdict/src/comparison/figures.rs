@@ -1,13 +1,13 @@
 //! Figures as tables: a summary with a row for each run, and all figures with a column for each run.
 
-use crate::bill::BillFigures;
-use crate::figures::{
-    BusFigures, Figures, JournalFigures, Latency, NetworkFigures, WAITING, WearFigures,
+use twin_lab::{
+    BillFigures, BusFigures, Figures, JournalFigures, Latency, NetworkFigures, WAITING, WearFigures,
 };
-use crate::verdict::{MEASURES, MeasureEntry, by_place, text_of};
 use twin_report::table::Cell;
 use twin_report::units::{dollars, duration, mib};
 use twin_report::{Table, cells};
+
+use crate::verdict::{MEASURES, MeasureEntry, by_place, text_of};
 
 /// Seconds of a month, as prices have it.
 const MONTH_S: f64 = 730.0 * 3600.0;
@@ -316,7 +316,7 @@ pub(super) fn table(all: &[&Figures]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figures::Lateness;
+    use twin_lab::Lateness;
     use twin_report::{Form, Report};
 
     fn run(config: &str, rank: Option<usize>) -> Figures {

@@ -1,6 +1,7 @@
 //! The charts of a comparison.
 
 use twin_fs::{RegionState, SpaceMap};
+use twin_lab::{DiskFigures, History, LogAtEnd, Moment, WAITING};
 use twin_report::Part;
 use twin_report::draw::{
     self, BLUE, Bar, Chart, Colour, Distribution, GREY, Group, Line, Span, Stack, bars,
@@ -11,9 +12,6 @@ use twin_report::units::duration;
 
 use super::curves::{by_interval, course, cumulative, hits, peaks, throughput};
 use super::figures::wait_us;
-use crate::figures::{DiskFigures, Moment, WAITING};
-use crate::history::History;
-use crate::log_at_end::LogAtEnd;
 use crate::seeds::Seeded;
 use crate::verdict::{MeasureEntry, spread_of, text_of, value_of};
 
@@ -114,7 +112,7 @@ const WORTH_DRAWING: f64 = 0.01;
 fn verbs_that_matter(shown: &[Shown<'_>]) -> Vec<&'static str> {
     let mut shares: Vec<(&'static str, f64)> = Vec::new();
     for figures in shown.iter().map(|one| &one.run.figures) {
-        let time = |of: &crate::figures::Latency| of.count as f64 * of.mean_us;
+        let time = |of: &twin_lab::Latency| of.count as f64 * of.mean_us;
         let all: f64 = figures.verbs.iter().map(|verb| time(&verb.latency)).sum();
         for verb in &figures.verbs {
             let share = time(&verb.latency) / all.max(1e-9);

@@ -1,7 +1,6 @@
 //! Curves over the history of a run: points of simulated seconds and a figure.
 
-use crate::figures::{LogFigures, Moment};
-use crate::history::History;
+use twin_lab::{History, LogFigures, Moment};
 
 /// The most points of a curve of rates: over shorter intervals they are noise.
 const MOST_RATES: usize = 80;
