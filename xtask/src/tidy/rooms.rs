@@ -22,6 +22,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "twin-experiment",
             "twin-advise",
             "twin-arena",
+            "twin-studies",
             "twin-top",
             "twin-bench",
             "twin-ageing",

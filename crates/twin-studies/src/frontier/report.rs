@@ -1,10 +1,11 @@
 //! The frontier as a report: one picture for each workload, and all figures.
 
-use super::FrontierPoint;
 use twin_report::draw::{self, Chart, GREY, Line, nth};
 use twin_report::table::{Cell, figure};
 use twin_report::units;
 use twin_report::{Report, Table, cells};
+
+use super::FrontierPoint;
 
 const MIB: f64 = (1 << 20) as f64;
 

@@ -12,11 +12,10 @@ use twin_clean::volume::trace::{Builder, Trace};
 use twin_clean::volume::workload::Workload;
 use twin_clean::volume::{Totals, VolumeGeometry};
 use twin_clean::{placement, victim};
+use twin_lab::side_by_side;
 use twin_settings::help_of;
 use twin_trace::Reading;
 use twin_trace::block::{self, BlockOp};
-
-use crate::compare::side_by_side;
 
 pub use report::{gaps, markdown, report};
 

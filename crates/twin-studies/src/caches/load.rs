@@ -1,9 +1,8 @@
 //! The accesses of a trace, with blocks renamed to numbers without gaps: the only place in a study where
 //! an access needs a hash.
 
-use std::fmt;
-
 use std::collections::VecDeque;
+use std::fmt;
 
 use twin_rt::FixedMap;
 use twin_trace::block::{BlockOp, BlockSource};
@@ -257,7 +256,7 @@ pub fn load(
         Input::Operations(mut source) => {
             let mut operations = Operations::new(as_objects);
             let damage = operations.all(&mut loader, &mut *source, progress).err();
-            let cut = if damage.is_none() { crate::simulate::cut(&*source) } else { None };
+            let cut = if damage.is_none() { twin_lab::cut(&*source) } else { None };
             let mut reading = source.reading();
             reading.assume_of(operations.idle, IDLE);
             (damage, cut, reading)

@@ -2,8 +2,8 @@
 //! without a file system: no names, no metadata, no disk, no time.
 //!
 //! ```sh
-//! cargo run --release -p twin-lab --example caches -- zipf:writes=10000000,file-bytes=1073741824
-//! cargo run --release -p twin-lab --example caches -- traces/libgit2-build.tw
+//! cargo run --release -p twin-studies --example caches -- zipf:writes=10000000,file-bytes=1073741824
+//! cargo run --release -p twin-studies --example caches -- traces/libgit2-build.tw
 //! ```
 //!
 //! Prints the share of accesses to blocks of 4 KiB that find their block, and the number of

@@ -8,14 +8,11 @@ use std::ops::ControlFlow;
 
 use twin_cache::flush::Survives;
 use twin_fs::{Core, Cpu, Opened, Volume};
+use twin_lab::{Below, Remains, Run, SimulateError, Watcher, World, model_error};
 use twin_rt::{ClockOnly, Nanos, Rng, Rt, Time};
 use twin_sim::{Platter, SimDisk, model, queue};
 
 use super::ledger::Ledger;
-use crate::below::{Below, Remains};
-use crate::error::{SimulateError, model_error};
-use crate::run::Run;
-use crate::watch::{Watcher, World};
 
 /// The power failures of a run. See the module.
 pub(super) struct Cuts {

@@ -1,10 +1,11 @@
 //! The report on a study of caches: a verdict, miss-ratio curves, the disk's time, and all figures.
 
-use super::{Row, Study};
 use twin_report::draw::{self, Chart, Line, nth};
 use twin_report::table::{Cell, fixed};
 use twin_report::units::list;
 use twin_report::{Part, Report, Table, cells, value};
+
+use super::{Row, Study};
 
 /// The rows of each policy, in their order.
 fn by_policy(rows: &[Row]) -> Vec<&[Row]> {

@@ -1,7 +1,8 @@
 //! What a frontier says of runs whose answer is known.
 
+use twin_lab::Config;
+
 use super::*;
-use crate::config::Config;
 
 fn run(config: &str, choices: &[FlushChoice], workload: &str) -> Vec<FrontierPoint> {
     let config = Config::parse(config).unwrap();

@@ -1,11 +1,11 @@
 //! The report on a study of bare volumes: which policies write the least, charts, and all medians.
 
+use twin_lab::median;
 use twin_report::draw::{self, Bar, Chart, Group, Line, Span, bars, nth};
 use twin_report::table::{Cell, fixed};
 use twin_report::{Report, Table, cells};
 
 use super::Row;
-use crate::figures::median;
 
 /// The write amplifications of a pair of policies.
 struct Pair<'a> {

@@ -15,19 +15,15 @@ use std::rc::Rc;
 
 use serde::Serialize;
 use twin_cache::flush::{FlushSpec, REGISTRY, Survives};
+use twin_lab::{
+    Figures, Front, Run, SimulateError, Watcher, Workload, model_error, side_by_side, simulate,
+    simulate_watched,
+};
 use twin_rt::{Nanos, Rng};
 use twin_settings::{Choice, SettingsError};
 use twin_trace::replay::Pace;
 
 use self::cuts::Cuts;
-use crate::compare::side_by_side;
-use crate::config::Front;
-use crate::error::{SimulateError, model_error};
-use crate::figures::Figures;
-use crate::run::Run;
-use crate::simulate::{simulate, simulate_watched};
-use crate::watch::Watcher;
-use crate::workload::Workload;
 
 pub use report::report;
 
