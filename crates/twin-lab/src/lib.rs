@@ -30,9 +30,7 @@ mod costs;
 mod error;
 mod event_log;
 mod figures;
-mod flight;
 pub mod follow;
-mod front_end;
 mod history;
 mod keeping;
 pub mod layouts;
@@ -44,7 +42,6 @@ mod mount_flush;
 mod planted;
 mod presets;
 pub mod remote;
-mod rewritten;
 mod run;
 pub mod segment_map;
 mod simulate;
@@ -67,8 +64,6 @@ pub use figures::{
     BusFigures, DiskFigures, Figures, JournalFigures, Latency, Lateness, LogFigures, Moment,
     NetworkFigures, SpaceFigures, Spread, Trusted, VerbFigures, WAITING, WearFigures, median,
 };
-pub use flight::{CLOSE, FlightError, FlightSettings, Verified, verify_flight};
-pub use front_end::FrontEnd;
 pub use history::{History, Sampler};
 pub use keeping::Keeping;
 pub use log_at_end::{BINS, LogAtEnd};

@@ -31,7 +31,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "twin-lessons",
         ],
     ),
-    ("lab", &["twin-server", "twin-verdict", "twin-lab", "twin-observe"]),
+    ("lab", &["twin-server", "twin-verdict", "twin-flight", "twin-lab", "twin-observe"]),
     ("report", &["twin-cli", "twin-show", "twin-report"]),
     (
         "worlds",

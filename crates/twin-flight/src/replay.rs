@@ -18,12 +18,12 @@ use twin_disk::{
     Pending, Recorded, pending,
 };
 use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, Opened, Settings};
+use twin_lab::layouts::layout;
 use twin_rt::{Driver, Order, Rt, Time, order};
 use twin_settings::{Choice, Key, Named, SettingsError, Unit, apply, grammar, outside, text_of};
 use twin_trace::{FlightReader, FlightRecord, Piece, TraceError};
 
 use crate::front_end::FrontEnd;
-use crate::layouts::layout;
 use crate::rewritten::{MOST_BYTES, Rewritten};
 
 /// The command in a flight log which says that serving has ended and the volume is being closed.
@@ -338,7 +338,7 @@ fn open_and_run(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::layouts::LAYOUTS;
+    use twin_lab::layouts::LAYOUTS;
 
     #[test]
     fn settings_survive_the_log() {
