@@ -3,6 +3,7 @@
 use serde::Serialize;
 use twin_fs::{StreamCounts, Volume, write_cost};
 use twin_observe::Observed;
+use twin_remote::Machines;
 use twin_sim::bus::{BusStats, Phase};
 use twin_sim::model::Wear;
 use twin_trace::replay::{ClientEnd, Deadlines};
@@ -10,7 +11,6 @@ use twin_trace::{Histogram, Verb};
 
 use crate::bill::BillFigures;
 use crate::cleaner_figures::CleanerFigures;
-use crate::remote::Machines;
 
 /// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

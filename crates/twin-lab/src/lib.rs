@@ -41,7 +41,6 @@ mod machine_times;
 mod mount_flush;
 mod planted;
 mod presets;
-pub mod remote;
 mod run;
 pub mod segment_map;
 mod simulate;

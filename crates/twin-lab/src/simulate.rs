@@ -8,6 +8,7 @@ use twin_bucket::Counts;
 use twin_cache::CacheStats;
 use twin_fs::{FileSystem, FsError, Volume, write_cost};
 use twin_observe::{Observed, Observing, Panel, Parts, Pool};
+use twin_remote::Machines;
 use twin_rt::{ClockOnly, Nanos, Rt, Time};
 use twin_settings::outside;
 use twin_sim::bus::{Bus, Span};
@@ -30,7 +31,6 @@ use crate::figures::{
 use crate::history::{History, Sampler};
 use crate::machine::{OnVolume, on_volume};
 use crate::planted::PlantedFault;
-use crate::remote::Machines;
 use crate::run::Run;
 use crate::steps::Counted;
 use crate::watch::{WatchedRun, Watcher, World};

@@ -8,4 +8,5 @@ mod memory;
 mod mounted;
 mod odd_settings;
 mod power_failures;
+mod remote;
 mod settings;

@@ -30,7 +30,8 @@ const HOUSE: &[(&str, &[&str])] = &[
     ("twin-host", &["twin-trace", "twin-nfs", "twin-clean", "twin-policy"]),
     ("twin-age", &["twin-trace"]),
     ("twin-observe", &["twin-sim", "twin-trace", "twin-report"]),
-    ("twin-lab", &["twin-observe", "twin-generate", "twin-host"]),
+    ("twin-remote", &["twin-sim", "twin-nfs"]),
+    ("twin-lab", &["twin-observe", "twin-remote", "twin-generate", "twin-host"]),
     ("twin-verdict", &["twin-lab"]),
     ("twin-server", &["twin-verdict"]),
     ("twin-studies", &["twin-lab"]),
@@ -95,6 +96,7 @@ pub(super) const BELOW_HOST: &[&str] = &[
     "twin-show",
     "twin-sim",
     "twin-observe",
+    "twin-remote",
     "twin-lessons",
 ];
 

@@ -31,7 +31,10 @@ const ROOMS: &[(&str, &[&str])] = &[
             "twin-lessons",
         ],
     ),
-    ("lab", &["twin-server", "twin-verdict", "twin-flight", "twin-lab", "twin-observe"]),
+    (
+        "lab",
+        &["twin-server", "twin-verdict", "twin-flight", "twin-lab", "twin-observe", "twin-remote"],
+    ),
     ("report", &["twin-cli", "twin-show", "twin-report"]),
     (
         "worlds",

@@ -4,6 +4,10 @@
 //! Contract: the server is the one that `twinfs serve` runs, with the settings that it gives a volume; calls
 //! and replies are the bytes of the protocol. The operations of a workload's client `n` are those of a process
 //! on machine `n` modulo the number of machines. Files that existed before are made on the server itself.
+//!
+//! Main types: [`Remote`] (the settings of clients, network and server), [`Machines`] (the clients before a server, as
+//! the file system that a workload runs on), [`Site`] and [`Link`] (the place of a server, which may be down, and the
+//! way of a call to it). Start at [`Machines::start`].
 
 mod link;
 mod settings;
@@ -18,8 +22,7 @@ use twin_rt::{FixedMap, Rt};
 use twin_sim::network::{Network, NetworkStats};
 
 pub use link::{Answer, Link, Site, answers};
-pub(crate) use settings::inner_of;
-pub use settings::{Remote, help, keys, split};
+pub use settings::{Remote, help, inner_of, keys, split};
 
 /// The keys of simulated volumes' handles.
 pub const KEY: [u8; 16] = *b"twinfs simulated";
@@ -141,6 +144,3 @@ impl FileSystem for Machines {
         Ok(reply)
     }
 }
-
-#[cfg(test)]
-mod tests;

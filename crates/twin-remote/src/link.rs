@@ -18,7 +18,7 @@ use twin_nfs::{Peer, Server};
 use twin_rt::{BoxFuture, Event, Nanos, Rt, Time};
 use twin_sim::network::{Fate, Network, Proto, Way};
 
-use super::peer;
+use crate::peer;
 
 /// Bytes of a record's mark.
 const MARK: u64 = 4;

@@ -121,7 +121,7 @@ fn divide(text: &str) -> Result<Option<(&str, &str)>, SettingsError> {
 }
 
 /// The text of a configuration with the text of its volume replaced by `change` of it.
-pub(crate) fn inner_of(text: &str, change: impl FnOnce(&str) -> String) -> String {
+pub fn inner_of(text: &str, change: impl FnOnce(&str) -> String) -> String {
     match split(text) {
         Ok(Some((inner, ""))) => format!("nfs({})", change(inner)),
         Ok(Some((inner, own))) => format!("nfs({}):{own}", change(inner)),

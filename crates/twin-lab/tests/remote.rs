@@ -1,6 +1,7 @@
-use twin_trace::replay::Pace;
+//! Volumes behind a network: their configurations, and runs on them.
 
-use crate::{Config, Figures, Workload, simulate};
+use twin_lab::{Config, Figures, Workload, simulate};
+use twin_trace::replay::Pace;
 
 fn run(config: &str, workload: &str) -> Figures {
     let config = Config::parse(config).unwrap();
