@@ -203,7 +203,7 @@ fn finalists(
         all = all.into_iter().zip(before).map(|(whole, before)| both(whole?, before?)).collect();
     }
     let made = points.into_iter().zip(all).map(|((role, point, outcome), runs)| {
-        let words = |error: twin_lab::SettingsError| error.to_string();
+        let words = |error: twin_settings::SettingsError| error.to_string();
         let written = |runs: &Vec<Figures>| {
             let all: Vec<f64> = runs.iter().map(|run| run.disk_use.written_bytes as f64).collect();
             median(&all)

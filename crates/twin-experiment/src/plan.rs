@@ -7,7 +7,8 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use twin_lab::{Config, MachineFile, SettingsError, Workload};
+use twin_lab::{Config, MachineFile, Workload};
+use twin_settings::SettingsError;
 use twin_trace::replay::Pace;
 use twin_verdict::{MEASURES, MeasureEntry, measurable, measure_for};
 

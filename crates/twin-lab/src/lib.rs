@@ -79,7 +79,5 @@ pub use run::{NOBODY, Run};
 pub use simulate::{cut, disk_figures, simulate, simulate_watched, simulate_with_history};
 pub use status::Status;
 pub use steps::{Counted, Steps};
-pub use twin_settings::SettingsError;
-pub use twin_sim::{Platter, Served, TimeBreakdown};
 pub use watch::{WatchedRun, Watcher, World, watched_runtime};
 pub use workload::{Opener, Stored, Workload, WorkloadError, help as workload_help};

@@ -12,8 +12,9 @@ use twin_disk::IoKind;
 use twin_fs::Op;
 use twin_lab::{
     Config, Device, Distribution, Figures, Fuse, Latency, MACHINE_FORMAT, MachineFile,
-    PlantedFault, Processor, Served, Transfers, Workload,
+    PlantedFault, Processor, Transfers, Workload,
 };
+use twin_sim::Served;
 use twin_trace::Outcome;
 use twin_verdict::{MEASURES, Trust, rank};
 
