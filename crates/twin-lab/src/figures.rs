@@ -464,7 +464,7 @@ pub struct Lateness {
 
 impl Lateness {
     /// The lateness of these clients; `None` if there are none.
-    pub fn of(clients: &[ClientEnd]) -> Option<Lateness> {
+    pub(crate) fn of(clients: &[ClientEnd]) -> Option<Lateness> {
         let mut late: Vec<i64> = clients.iter().map(ClientEnd::late_ns).collect();
         late.sort_unstable();
         let seconds = |ns: &i64| *ns as f64 / 1e9;

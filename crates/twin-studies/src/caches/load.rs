@@ -95,7 +95,7 @@ impl Accesses {
     }
 
     /// The bytes of all blocks, or objects.
-    pub fn footprint_bytes(&self) -> u64 {
+    pub(crate) fn footprint_bytes(&self) -> u64 {
         match &self.sizes {
             Some(sizes) => sizes.iter().map(|size| u64::from(*size)).sum(),
             None => u64::from(self.blocks) * self.block_bytes,
