@@ -46,7 +46,7 @@ const ROOMS: [(&str, &[&str]); 17] = [
     ("generating the load", &["twin_generate"]),
     ("replay", &["twin_trace::replay", "twin_trace::histogram"]),
     ("reading traces", &["twin_trace", "ZSTD_", "HUF_", "FSE_"]),
-    ("watching the run", &["twin_lab"]),
+    ("watching the run", &["twin_lab", "twin_observe", "twin_remote"]),
     ("executor, events, locks", &["twin_rt"]),
     ("operations, inodes", &["twin_fs::ops", "twin_fs::inodes", "twin_fs::volume"]),
     ("directories", &["twin_fs::dir"]),

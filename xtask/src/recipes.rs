@@ -22,7 +22,7 @@ use crate::tree;
 const DOCUMENT: &str = "docs/recipes/README.md";
 /// The crates whose tests go over the registries that the recipes extend.
 const TESTED: &[&str] =
-    &["twin-cache", "twin-clean", "twin-fs", "twin-ffs", "twin-trace", "twin-lab"];
+    &["twin-cache", "twin-clean", "twin-fs", "twin-ffs", "twin-trace", "twin-observe", "twin-lab"];
 /// Commands that use what was added, and words of what they print.
 const RUNS: &[(&[&str], &str)] = &[
     (&["cache", "traces/server.tw", "--policies", "lifo,lru", "--sizes", "4M"], "lifo"),

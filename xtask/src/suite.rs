@@ -179,7 +179,8 @@ fn step(name: &'static str, work: impl FnOnce() -> Result<Totals, String>) -> Do
 
 /// Compares the golden tables with what the simulator gives; with `accept`, writes them anew.
 pub(crate) fn golden(root: &Path, accept: bool) -> Result<Totals, String> {
-    let test = ["test", "--release", "--locked", "-p", "twin-lab", "-p", "twin-papers", "golden"];
+    let crates = ["-p", "twin-lab", "-p", "twin-verdict", "-p", "twin-papers"];
+    let test = [&["test", "--release", "--locked"][..], &crates, &["golden"]].concat();
     let mut command = cargo(root, &test);
     if accept {
         command.env("TWINFS_BLESS", "1");

@@ -7,9 +7,8 @@
 //! place.
 
 use serde_json::{Value, json};
-use twin_lab::{
-    Commands, Config, Figures, MeasureEntry, NOISE, Spread, Trust, Workload, differ, median,
-};
+use twin_lab::{Commands, Config, Figures, Spread, Workload, median};
+use twin_verdict::{MeasureEntry, NOISE, Trust, differ};
 
 use crate::plan::{HeldOut, Plan};
 use crate::rest::rest;
@@ -204,7 +203,7 @@ fn finalists(
         all = all.into_iter().zip(before).map(|(whole, before)| both(whole?, before?)).collect();
     }
     let made = points.into_iter().zip(all).map(|((role, point, outcome), runs)| {
-        let words = |error: twin_lab::SettingsError| error.to_string();
+        let words = |error: twin_settings::SettingsError| error.to_string();
         let written = |runs: &Vec<Figures>| {
             let all: Vec<f64> = runs.iter().map(|run| run.disk_use.written_bytes as f64).collect();
             median(&all)

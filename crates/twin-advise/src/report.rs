@@ -7,11 +7,12 @@
 use serde::Serialize;
 use serde_json::{Value, json};
 use twin_cache::flush;
-use twin_lab::{MeasureEntry, NOISE, Spread, differ, median};
+use twin_lab::{Spread, median};
 use twin_report::table::{Cell, bytes};
 use twin_report::units::{count, list};
 use twin_report::{Part, Report, Table, cells};
 use twin_settings::value::bytes_text;
+use twin_verdict::{MeasureEntry, NOISE, differ};
 
 use crate::judge::{Advice, Finalist, Role};
 use crate::search::Tried;
@@ -522,8 +523,9 @@ pub fn partial_report<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twin_lab::{Commands, Config, MEASURES, Trust};
+    use twin_lab::{Commands, Config};
     use twin_report::Form;
+    use twin_verdict::{MEASURES, Trust};
 
     fn finalist(role: Role, text: &str, values: &[f64]) -> Finalist {
         let config = Config::parse(text).unwrap();

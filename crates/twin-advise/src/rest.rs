@@ -69,8 +69,9 @@ fn quantile(classes: &[(f64, u64)], share: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twin_lab::{Config, MEASURES, Workload, simulate};
+    use twin_lab::{Config, Workload, simulate};
     use twin_trace::replay::Pace;
+    use twin_verdict::MEASURES;
 
     #[test]
     fn the_rest_and_the_beginning_are_the_whole() {

@@ -12,11 +12,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use twin_lab::{
-    Figures, MachineFile, MeasureEntry, Run, SimulateError, Steps, Workload, median, side_by_side,
-    simulate,
+    Figures, MachineFile, Run, SimulateError, Steps, Workload, median, side_by_side, simulate,
 };
 use twin_rt::Rng;
 use twin_trace::replay::Pace;
+use twin_verdict::MeasureEntry;
 
 use crate::plan::{Plan, Round};
 use crate::space::{Point, Space};
@@ -257,7 +257,7 @@ impl<'a> Search<'a> {
         if simpler.is_empty() {
             return best;
         }
-        let limit = best.1.value * (1.0 + twin_lab::NOISE);
+        let limit = best.1.value * (1.0 + twin_verdict::NOISE);
         let is_as_good = |(_, outcome): &Judged| outcome.value <= limit;
         let mut harmless = self.round(nth, &simpler);
         harmless.retain(is_as_good);

@@ -1,7 +1,8 @@
 //! What simulations that began on old volumes say, beside those that began on new ones.
 
 use serde_json::Value;
-use twin_lab::{Config, Figures, Judgement, Seeded, text_of, value_of, verdict};
+use twin_lab::{Config, Figures};
+use twin_verdict::{Judgement, Seeded, text_of, value_of, verdict};
 
 /// What simulations began on.
 #[derive(Clone, Debug)]

@@ -10,16 +10,15 @@ use serde_json::{Value, json};
 use twin_age::VolumeMap;
 use twin_age::again::{Told, Window, again};
 use twin_cache::flush::{self, Survives};
-
 use twin_lab::Config;
-use twin_lab::NOISE;
-use twin_lab::Trust;
-use twin_lab::cache_changes;
 use twin_lab::{Figures, LogFigures, SpaceFigures};
 use twin_lab::{Workload, WorkloadError};
 use twin_report::table::{Cell, fixed, percent};
 use twin_report::units::list;
 use twin_report::{Part, Report, Table, cells, value};
+use twin_verdict::NOISE;
+use twin_verdict::Trust;
+use twin_verdict::cache_changes;
 
 /// The most other policies of one kind that are tried.
 const MOST_POLICIES: usize = 2;

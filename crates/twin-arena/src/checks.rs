@@ -20,11 +20,11 @@ use twin_clean::placement::PlacementEntry;
 use twin_clean::victim::VictimEntry;
 use twin_clean::volume::study::Source;
 use twin_clean::volume::{Volume, VolumeGeometry};
-use twin_lab::caches::PolicyEntry;
 use twin_lab::{Watcher, Workload, World, simulate_watched};
 use twin_rt::{Nanos, Rng, Time};
 use twin_settings::outside;
 use twin_sim::Served;
+use twin_studies::caches::PolicyEntry;
 use twin_trace::Verb;
 
 use crate::contender::Contender;

@@ -3,9 +3,8 @@
 use twin_cache::flush::{self, FlushSpec, Survives};
 use twin_cache::replacement;
 use twin_clean::victim::{self, VictimEntry};
-use twin_lab::SettingsError;
-use twin_lab::caches::PolicyEntry;
-use twin_settings::RegistryEntry;
+use twin_settings::{RegistryEntry, SettingsError};
+use twin_studies::caches::PolicyEntry;
 
 use crate::task::{Kind, Task};
 

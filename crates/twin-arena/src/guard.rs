@@ -11,8 +11,8 @@ use twin_cache::{Capacity, Item, Removal, Replacement, replacement};
 use twin_clean::inputs::{Needs, Setting};
 use twin_clean::victim::{Candidates, VictimEntry, VictimPolicy, VictimSpec};
 use twin_host::thread_cpu_ns;
-use twin_lab::caches::PolicyEntry;
 use twin_settings::{RegistryEntry, outside};
+use twin_studies::caches::PolicyEntry;
 
 /// A decision: after how many accesses or writes, and what.
 pub(crate) type Decision = (u64, u64);

@@ -5,9 +5,10 @@
 //! next policy. A refused policy has a score of 0 and says why.
 
 use serde_json::{Map, Value, json};
-use twin_lab::{differ, median};
+use twin_lab::median;
 use twin_report::units::list;
 use twin_report::{Part, Report, Table, cells};
+use twin_verdict::differ;
 
 use crate::arena::{Evaluation, Judged, StageResult};
 use crate::score::Values;

@@ -12,11 +12,11 @@ use twin_clean::volume::study::{Source, StudyRun};
 use twin_clean::volume::trace::Trace;
 use twin_clean::volume::workload;
 use twin_host::{resident_bytes, thread_cpu_ns};
-use twin_lab::caches::{self, Accesses};
-use twin_lab::observe::{AT_RISK, Observing};
 use twin_lab::{Config, Figures, Run, Workload, simulate_with_history};
+use twin_observe::{AT_RISK, Observing};
 use twin_settings::outside;
 use twin_sim::model;
+use twin_studies::caches::{self, Accesses};
 use twin_trace::replay::Pace;
 
 use crate::contender::Contender;

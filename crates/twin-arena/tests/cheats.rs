@@ -7,7 +7,8 @@ use twin_arena::{Arena, Evaluation, Reference, Task, Traces, Wanted};
 use twin_cache::replacement::{Policy, REGISTRY};
 use twin_cache::{Capacity, Item, Removal, Replacement};
 use twin_clean::volume::trace::Trace;
-use twin_lab::{Workload, caches};
+use twin_lab::Workload;
+use twin_studies::caches;
 
 /// A small task, with limits that a slow build keeps.
 const TASK: &str = r#"

@@ -1,13 +1,14 @@
 //! The report on benchmarks: medians, ratios, and charts in the style of the comparison's.
 
 use serde_json::{Value, json};
-
-use super::pairs::Pairs;
-use super::run::Row;
-use twin_lab::{Config, labels, median, settings};
+use twin_lab::{Config, median};
 use twin_report::draw::{Bar, Group, Span, bars, nth};
 use twin_report::table::{Cell, fixed};
 use twin_report::{Part, Report, Table, cells};
+use twin_verdict::{labels, settings};
+
+use super::pairs::Pairs;
+use super::run::Row;
 
 /// The report: which target is the fastest and how often, a chart for each benchmark with the phases
 /// on scales of their own, all figures, and the settings of the simulated targets.

@@ -7,8 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::json;
-use twin_lab::{MeasureEntry, median};
+use twin_lab::median;
 use twin_report::{Report, Table, cells};
+use twin_verdict::MeasureEntry;
 
 use crate::store::{Brief, StoreError};
 
@@ -147,8 +148,8 @@ fn said(pairs: &str, lost: &[&Pair], new: usize, second: &str) -> String {
 mod tests {
     use super::*;
     use serde_json::Value;
-    use twin_lab::MEASURES;
     use twin_report::Form;
+    use twin_verdict::MEASURES;
 
     fn row(config: &str, seed: u64, finish: Option<f64>) -> Value {
         json!({

@@ -5,7 +5,9 @@
 //! file for lists, and in alphabetical order of their settings for grids, the last setting varying fastest.
 
 use serde::Deserialize;
-use twin_lab::{Config, MEASURES, MeasureEntry, SettingsError};
+use twin_lab::Config;
+use twin_settings::SettingsError;
+use twin_verdict::{MEASURES, MeasureEntry};
 
 /// The most jobs of one experiment: a slip in a grid must not fill the memory.
 const MOST_JOBS: usize = 10_000_000;

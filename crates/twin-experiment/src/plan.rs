@@ -7,10 +7,10 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-use twin_lab::{
-    Config, MEASURES, MachineFile, MeasureEntry, SettingsError, Workload, measurable, measure_for,
-};
+use twin_lab::{Config, MachineFile, Workload};
+use twin_settings::SettingsError;
 use twin_trace::replay::Pace;
+use twin_verdict::{MEASURES, MeasureEntry, measurable, measure_for};
 
 use crate::experiment::Experiment;
 use crate::key::{Content, Key};

@@ -8,12 +8,13 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use twin_lab::{MeasureEntry, NOISE, Trust, labels, median};
+use twin_lab::median;
 use twin_report::draw::{self, Bar, Chart, Group, Line, Span, nth};
 use twin_report::rows::Source;
 use twin_report::table::Cell;
 use twin_report::{Report, Table};
 use twin_settings::value::bytes;
+use twin_verdict::{MeasureEntry, NOISE, Trust, labels};
 
 use crate::experiment::Point;
 use crate::plan::{Job, Plan, Shard};

@@ -7,8 +7,9 @@
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Map, Value, json};
-use twin_lab::{MEASURES, Progress, Run, side_by_side, simulate};
+use twin_lab::{Progress, Run, side_by_side, simulate};
 use twin_report::value;
+use twin_verdict::MEASURES;
 
 use crate::plan::{Job, Plan, Shard};
 use crate::store::{KEY, Store, StoreError};

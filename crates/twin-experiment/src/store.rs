@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use serde::Deserialize;
 use serde_json::Value;
-use twin_lab::MeasureEntry;
+use twin_verdict::MeasureEntry;
 
 use crate::key::Key;
 

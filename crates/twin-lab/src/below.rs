@@ -190,7 +190,7 @@ impl Below {
     }
 
     /// What a power failure of the machine may leave now; `None` if the run does not keep it.
-    pub(crate) fn power_failure(&self, rng: &mut Rng) -> Option<Remains> {
+    pub fn power_failure(&self, rng: &mut Rng) -> Option<Remains> {
         match (&self.bucket, &self.journal) {
             (Some(bucket), _) => Some(Remains::Bucket(bucket.store.without_client(rng))),
             (None, Some(journal)) => {
@@ -203,7 +203,7 @@ impl Below {
 }
 
 /// What a power failure leaves.
-pub(crate) enum Remains {
+pub enum Remains {
     /// The content of the disk.
     Disk(Platter),
     /// The content of the disk, and that of the device with its journal.
@@ -214,7 +214,10 @@ pub(crate) enum Remains {
 
 impl Remains {
     /// It as a device that takes no time, given how a disk of a content is made.
-    pub(crate) async fn device(
+    ///
+    /// # Errors
+    /// If a disk cannot be made, or what is left cannot be opened.
+    pub async fn device(
         self,
         rt: &Rt,
         disk: impl Fn(Platter) -> Result<SimDisk, SimulateError>,

@@ -1,16 +1,11 @@
-//! Workloads by hand: the TOML text of a [`Plan`], and what was drawn beside what was asked.
+//! Workloads by hand: the TOML text of a [`Plan`].
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use serde::Deserialize;
-use twin_generate::by_hand::{self, Drawn, Group, Kind, Plan};
+use twin_generate::by_hand::{Group, Kind, Plan};
 use twin_generate::{Distribution, Measured};
 use twin_settings::SettingsError;
-
-use crate::workload::WorkloadError;
-use twin_report::table::{Cell, fixed, micros};
-use twin_report::{Table, cells};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -158,35 +153,10 @@ fn rate_of(text: &str) -> Result<u64, SettingsError> {
     if bytes == 0 { Err(wrong()) } else { Ok(bytes) }
 }
 
-/// What is drawn for a plan, beside what it asks.
-///
-/// # Errors
-/// If the plan cannot be started.
-pub fn drawn(plan: &Arc<Plan>, seed: u64) -> Result<Vec<Drawn>, WorkloadError> {
-    let (mut source, tally) = by_hand::start(plan, seed).map_err(WorkloadError::Settings)?;
-    while source.next_record().map_err(WorkloadError::Trace)?.is_some() {}
-    let drawn = tally.borrow().drawn(plan);
-    Ok(drawn)
-}
-
-/// The same as a table.
-pub(crate) fn drawn_table(all: &[Drawn]) -> Table {
-    let columns = ["clients", "drawn for", "asked", "mean asked", "mean drawn", "draws"];
-    let row = |drawn: &Drawn| {
-        let value = |mean: f64| match drawn.what {
-            "think" | "pause" => micros(mean / 1e3),
-            "size" | "length" => Cell::new(mean, "bytes", format!("{mean:.0} bytes")),
-            "popularity" | "burst" | "session" => fixed(mean, 2),
-            _ => Cell::new(mean, "share", format!("{:.2}%", mean * 100.0)),
-        };
-        let (asked, found) = (value(drawn.asked_mean), value(drawn.drawn_mean));
-        cells![&drawn.group, drawn.what, &drawn.asked, asked, found, drawn.draws]
-    };
-    Table::new(columns, 3).with(all.iter().map(row))
-}
-
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::workload::Workload;
     use crate::{Config, simulate};
@@ -212,24 +182,6 @@ mod tests {
         think = "constant:value=5ms"
         mix = { write = 4, write-sync = 1, append = 1, create = 2, delete = 2, read = 1 }
     "#;
-
-    #[test]
-    fn what_is_drawn_is_what_was_asked_for() {
-        let plan = Arc::new(plan("test", TEXT).unwrap());
-        let drawn = drawn(&plan, 3).unwrap();
-        for figure in drawn.iter().filter(|figure| figure.draws > 400 && figure.what != "burst") {
-            let off = figure.drawn_mean / figure.asked_mean - 1.0;
-            assert!(off.abs() < 0.15, "{figure:?}");
-        }
-        let whats: Vec<_> = drawn.iter().filter(|d| d.group == "writers").map(|d| d.what).collect();
-        assert!(
-            ["size", "length", "burst", "think", "write-sync"].iter().all(|w| whats.contains(w))
-        );
-        let operations: u64 =
-            drawn.iter().filter(|d| d.asked.starts_with("weight")).map(|d| d.draws).sum();
-        assert_eq!(operations, 4 * 3000);
-        assert!(drawn_table(&drawn).markdown().contains("zipf:count=200"));
-    }
 
     #[test]
     fn a_workload_by_hand_runs_without_failures_and_repeats_itself() {

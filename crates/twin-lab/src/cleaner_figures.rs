@@ -17,7 +17,7 @@ impl CleanerFigures {
     }
 
     /// What was counted since `before`; the longest times are those of all.
-    pub fn since(&self, before: &CleanerFigures) -> CleanerFigures {
+    pub(crate) fn since(&self, before: &CleanerFigures) -> CleanerFigures {
         CleanerFigures(self.0.since(&before.0))
     }
 

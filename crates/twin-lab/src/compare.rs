@@ -7,11 +7,8 @@ use twin_trace::replay::Pace;
 
 use crate::error::SimulateError;
 use crate::figures::Figures;
-use crate::history::History;
 use crate::run::Run;
-use crate::seeds::Seeded;
-use crate::simulate::{simulate, simulate_with_history};
-use crate::verdict::MeasureEntry;
+use crate::simulate::simulate;
 use crate::workload::Workload;
 
 /// Called when a run ends, with the number of finished runs and of all runs, from any thread.
@@ -28,49 +25,6 @@ pub fn compare<R: Clone + Into<Run> + Sync>(
 ) -> Vec<Result<Figures, SimulateError>> {
     let run = |at: usize| simulate(runs[at].clone(), workload, pace);
     side_by_side(runs.len(), threads, &run, progress)
-}
-
-/// Called with the number of a run and its result as soon as that run has ended, from any thread. Runs have
-/// numbers in the order of configurations, and the seeds of a configuration behind each other.
-pub type Found<'a> = &'a (dyn Fn(usize, &(Figures, History)) + Sync);
-
-/// What [`compare_seeds`] runs.
-#[derive(Clone, Copy)]
-pub struct SeedRuns<'a> {
-    /// The workload.
-    pub workload: &'a Workload,
-    /// When its operations are issued.
-    pub pace: Pace,
-    /// The number of seeds, at least 1.
-    pub seeds: u64,
-    /// The measure by which the median run of a configuration is found.
-    pub measure: &'a MeasureEntry,
-}
-
-/// As [`compare`], with several seeds for each run, and with histories for
-/// [`Comparison`](crate::Comparison). See [`Seeded`].
-pub fn compare_seeds(
-    runs: &[Run],
-    how: SeedRuns<'_>,
-    threads: usize,
-    found: Found<'_>,
-) -> Vec<Result<Seeded, SimulateError>> {
-    let seeds = how.seeds.max(1);
-    let run = |at: usize| {
-        let (run, seed) = (&runs[at / seeds as usize], at as u64 % seeds);
-        let run = Run { seed, ..run.clone() };
-        let result = simulate_with_history(run, &how.workload.with_seed(seed), how.pace);
-        result.inspect(|result| found(at, result))
-    };
-    let results = side_by_side(runs.len() * seeds as usize, threads, &run, &|_, _| {});
-    let mut results = results.into_iter();
-    let mut of_one = |_: &Run| {
-        let all: Vec<_> = results.by_ref().take(seeds as usize).collect();
-        let all = all.into_iter().collect::<Result<Vec<_>, _>>()?;
-        Ok(Seeded::of(all, how.measure))
-    };
-    let all = runs.iter().map(&mut of_one);
-    all.filter_map(Result::transpose).collect()
 }
 
 /// Runs `count` jobs, one a thread, on up to `threads` threads; the results are in their order.

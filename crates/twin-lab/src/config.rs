@@ -2,7 +2,7 @@
 //! given besides is a [`Run`](crate::Run).
 //!
 //! A configuration is written `preset` or `preset:key=value,key=value`, and behind a network
-//! `nfs(preset:key=value):key=value` (see [`remote`]). The keys of the machine and
+//! `nfs(preset:key=value):key=value` (see [`twin_remote`]). The keys of the machine and
 //! of the volume are defined here, those of a layout with the layout. Every value that names a
 //! component of the machine becomes that component's entry in its registry when it is parsed.
 
@@ -28,7 +28,7 @@ use crate::costs::Costs;
 use crate::layouts::{LAYOUTS, layout};
 use crate::machine_file::MachineFile;
 use crate::presets::presets;
-use crate::remote::{self, Remote};
+use twin_remote::Remote;
 
 /// A file system and the hardware under it.
 #[derive(Clone, Debug)]
@@ -523,7 +523,7 @@ struct Chosen<'a> {
 }
 
 impl Config {
-    pub(crate) fn base(layout: &'static dyn LayoutKind) -> Config {
+    fn base(layout: &'static dyn LayoutKind) -> Config {
         Config {
             name: String::new(),
             layout,
@@ -581,7 +581,7 @@ impl Config {
     /// # Errors
     /// As [`Config::parse`], also if a shared setting means nothing to the layout.
     pub fn parse_with(shared: &str, text: &str) -> Result<Config, SettingsError> {
-        let remote = remote::split(text).map_err(|error| error.within(text))?;
+        let remote = twin_remote::split(text).map_err(|error| error.within(text))?;
         if let Some((inner, own)) = remote {
             let remote = Some(Remote::parse(own).map_err(|error| error.within(text))?);
             return Ok(Config { name: text.into(), remote, ..Config::parse_with(shared, inner)? });
@@ -602,7 +602,7 @@ impl Config {
     /// # Errors
     /// As [`Config::parse_with`].
     pub fn changed(&self, shared: &str, setting: &str) -> Result<Config, SettingsError> {
-        let changed = remote::inner_of(&self.name, |volume| {
+        let changed = twin_remote::inner_of(&self.name, |volume| {
             let joint = if volume.contains(':') { ',' } else { ':' };
             format!("{volume}{joint}{setting}")
         });
@@ -641,7 +641,7 @@ impl Config {
     }
 
     /// True if its disk is the one of its machine file.
-    pub(crate) fn is_on_measured_disk(&self) -> bool {
+    pub fn is_on_measured_disk(&self) -> bool {
         is_measured(&self.disk)
     }
 
@@ -665,7 +665,7 @@ impl Config {
             let is_open = key.value.is_empty();
             (key.name, if is_open { AUTOMATIC.into() } else { key.value })
         });
-        let of_remote = self.remote.iter().flat_map(remote::keys);
+        let of_remote = self.remote.iter().flat_map(twin_remote::keys);
         let of_remote = of_remote.map(|(name, _, value)| (name, value));
         common.chain(layout).chain(own).chain(of_remote).collect()
     }
@@ -750,14 +750,14 @@ pub fn settings_help() -> String {
             out += &format!("  {:<20} {} [{}]\n", key.name, key.about, key.value);
         }
     }
-    out += &remote::help();
+    out += &twin_remote::help();
     let list = |title: &str, names: Vec<(&str, &str)>| {
         let lines = names.iter().map(|(name, about)| format!("  {name:<16} {about}\n"));
         format!("\n{title}:\n{}", lines.collect::<String>())
     };
     out += &list("Disks", model::REGISTRY.abouts());
     out += &list("Queues", queue::REGISTRY.abouts());
-    out += &list("Observers (--observe)", crate::observe::abouts());
+    out += &list("Observers (--observe)", twin_observe::abouts());
     out += &list("Processors", cpu::REGISTRY.abouts());
     out += &list("Orders of tasks", order::REGISTRY.abouts());
     out += &list("Flush policies", twin_cache::flush::REGISTRY.abouts());

@@ -2,6 +2,8 @@
 
 use serde::Serialize;
 use twin_fs::{StreamCounts, Volume, write_cost};
+use twin_observe::Observed;
+use twin_remote::Machines;
 use twin_sim::bus::{BusStats, Phase};
 use twin_sim::model::Wear;
 use twin_trace::replay::{ClientEnd, Deadlines};
@@ -9,10 +11,6 @@ use twin_trace::{Histogram, Verb};
 
 use crate::bill::BillFigures;
 use crate::cleaner_figures::CleanerFigures;
-use crate::observe::Observed;
-
-use crate::remote::Machines;
-use crate::statistics::median;
 
 /// Latencies in microseconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
@@ -224,7 +222,7 @@ pub struct Moment {
 }
 
 /// The part of a request's time in which the disk does nothing for it.
-pub(crate) const WAITING: &str = "queue";
+pub const WAITING: &str = "queue";
 
 /// The use of the disk.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -282,14 +280,6 @@ pub struct JournalFigures {
     pub waiting_bytes: u64,
 }
 
-impl DiskFigures {
-    /// True if the disk served requests at the same time: parts of their time, added up, are then longer
-    /// than the time that passed.
-    pub(crate) fn overlaps(&self) -> bool {
-        self.service_s > self.busy_s * 1.01
-    }
-}
-
 /// The room on a volume.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct SpaceFigures {
@@ -339,7 +329,7 @@ pub struct BusFigures {
 
 impl BusFigures {
     /// What a bus has done.
-    pub(crate) fn of(stats: &BusStats) -> BusFigures {
+    pub fn of(stats: &BusStats) -> BusFigures {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let phases = Phase::ALL.iter().map(|&phase| (phase.name(), seconds(stats.phase_ns(phase))));
         BusFigures {
@@ -416,6 +406,17 @@ impl WearFigures {
     }
 }
 
+/// The median; the mean of the middle two if their number is even. Without figures it is not a number.
+pub fn median(figures: &[f64]) -> f64 {
+    let mut sorted = figures.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => f64::NAN,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+    }
+}
+
 /// The values of a measure over the seeds.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Spread {
@@ -440,8 +441,7 @@ impl Spread {
     }
 }
 
-/// How far simulated times are trusted beside those of other configurations; see
-/// [`Trust`](crate::Trust).
+/// How far simulated times are trusted beside those of other configurations, as twin-verdict says it.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Trusted {
     /// Times whose ratio is below this factor are too close to call.
@@ -464,7 +464,7 @@ pub struct Lateness {
 
 impl Lateness {
     /// The lateness of these clients; `None` if there are none.
-    pub fn of(clients: &[ClientEnd]) -> Option<Lateness> {
+    pub(crate) fn of(clients: &[ClientEnd]) -> Option<Lateness> {
         let mut late: Vec<i64> = clients.iter().map(ClientEnd::late_ns).collect();
         late.sort_unstable();
         let seconds = |ns: &i64| *ns as f64 / 1e9;
@@ -554,4 +554,15 @@ pub struct Figures {
     /// The missing part of the trace, if it was cut off when it was recorded.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cut: Option<String>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_median_is_the_middle() {
+        assert_eq!(median(&[3.0, 1.0, 2.0]), 2.0);
+        assert_eq!(median(&[4.0, 1.0, 2.0, 3.0]), 2.5);
+    }
 }

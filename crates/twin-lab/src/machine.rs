@@ -25,7 +25,7 @@ impl Machine {
     /// Builds the machine of a run.
     async fn build(rt: &Rt, run: &Run) -> Result<Machine, SimulateError> {
         let config = &run.config;
-        let disk = disk(rt, run)?;
+        let disk = disk_builder(rt, run)?;
         let cpu = Cpu::modelled(rt.clone(), Box::new(processor(config)), config.cpus);
         let disk = match config.bus.as_ref().map(|bus| bus.build()) {
             Some(own) => disk.bus(match config.bus_bytes_per_s {
@@ -52,8 +52,11 @@ impl Machine {
     }
 }
 
-/// The disk of a run, without a bus.
-pub(crate) fn disk(rt: &Rt, run: &Run) -> Result<Builder, SimulateError> {
+/// The disk of a run, without a bus, as it is built.
+///
+/// # Errors
+/// If there is no such disk.
+pub fn disk_builder(rt: &Rt, run: &Run) -> Result<Builder, SimulateError> {
     let config = &run.config;
     let options = model::Options {
         size: config.size,
@@ -140,7 +143,7 @@ pub fn disk_of(config: &Config) -> Result<(u64, u32), SimulateError> {
         return Ok((size, sector));
     }
     let rt = Rt::new(ClockOnly::default(), 1);
-    let info = disk(&rt, &Run::from(config))?.start().info();
+    let info = disk_builder(&rt, &Run::from(config))?.start().info();
     rt.crash();
     Ok((info.size, info.sector))
 }

@@ -65,7 +65,7 @@ pub struct Validated {
     pub date: String,
     /// Pairs of configurations that were compared, over all workloads.
     pub pairs: usize,
-    /// The factor that 19 of 20 of them do not exceed; see [`error_of`](crate::error_of).
+    /// The factor that 19 of 20 of them do not exceed; see `error_of` of twin-verdict.
     pub error: f64,
 }
 

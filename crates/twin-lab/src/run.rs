@@ -6,11 +6,11 @@
 //! (log, steps, observers) do not change it.
 
 use twin_fs::Identity;
+use twin_observe::Observing;
 use twin_sim::Platter;
 
 use crate::config::Config;
 use crate::event_log::EventLog;
-use crate::observe::Observing;
 use crate::planted::PlantedFault;
 use crate::steps::Steps;
 

@@ -46,7 +46,7 @@ pub fn frame(volume: &Volume, before: &Totals, look: Look) -> String {
 
 /// The map of segments, its legend, and the histogram of live shares, at the moment `now` (in user
 /// writes).
-pub fn map(segments: &[SegmentInfo], now: u64, live_blocks: u64, look: Look) -> String {
+pub(crate) fn map(segments: &[SegmentInfo], now: u64, live_blocks: u64, look: Look) -> String {
     let mut text = String::new();
     let columns = look.columns.max(1);
     let marked = look.marked.filter(|_| look.colours);

@@ -4,10 +4,11 @@ use std::cell::RefCell;
 use std::ops::ControlFlow;
 use std::rc::Rc;
 
-use crate::asked::{Asked, Requests};
 use twin_bucket::Counts;
 use twin_cache::CacheStats;
 use twin_fs::{FileSystem, FsError, Volume, write_cost};
+use twin_observe::{Observed, Observing, Panel, Parts, Pool};
+use twin_remote::Machines;
 use twin_rt::{ClockOnly, Nanos, Rt, Time};
 use twin_settings::outside;
 use twin_sim::bus::{Bus, Span};
@@ -19,6 +20,7 @@ use twin_sim::{Served, SimDisk};
 use twin_trace::replay::{Options, Pace, Replayer, Report};
 use twin_trace::{Ending, Source, Verb};
 
+use crate::asked::{Asked, Requests};
 use crate::below::Below;
 use crate::config::{Config, Front};
 use crate::error::{SimulateError, check_policies, model_error};
@@ -28,9 +30,7 @@ use crate::figures::{
 };
 use crate::history::{History, Sampler};
 use crate::machine::{OnVolume, on_volume};
-use crate::observe::{Observed, Observing, Panel, Parts, Pool};
 use crate::planted::PlantedFault;
-use crate::remote::Machines;
 use crate::run::Run;
 use crate::steps::Counted;
 use crate::watch::{WatchedRun, Watcher, World};
@@ -505,7 +505,7 @@ fn figures(
 }
 
 /// What the disk has done since its statistics were reset.
-pub(crate) fn disk_figures(
+pub fn disk_figures(
     disk: &SimDisk,
     (wear_before, mechanics_before): (Option<Wear>, Option<Nanos>),
 ) -> DiskFigures {

@@ -148,11 +148,7 @@ impl WatchedRun {
 
 /// A runtime whose clock calls `look` before time advances, with the time of the next event; the run
 /// ends when that returns false.
-pub(crate) fn watched_runtime(
-    seed: u64,
-    order: Order,
-    look: impl FnMut(Time) -> bool + 'static,
-) -> Rt {
+pub fn watched_runtime(seed: u64, order: Order, look: impl FnMut(Time) -> bool + 'static) -> Rt {
     let (clock, now, look) = (ClockOnly::default(), Time(0), Box::new(look));
     Rt::with_order(WatchedClock { clock, now, look }, seed, order)
 }

@@ -7,6 +7,6 @@ mod idle;
 mod memory;
 mod mounted;
 mod odd_settings;
-mod picture;
 mod power_failures;
+mod remote;
 mod settings;

@@ -22,7 +22,7 @@ use twin_host::Host;
 use twin_host::channel::{Channel, Session};
 use twin_lab::CleanerFigures;
 use twin_lab::follow::{Followed, Status};
-use twin_lab::observe::{self, Observing};
+use twin_observe::Observing;
 use twin_rt::{BoxFuture, MILLIS, SECS, Time};
 use twin_trace::Recorder;
 
@@ -442,7 +442,7 @@ impl Client {
 
     fn observed(&self) -> Result<Value, String> {
         let observed = self.observation()?.end();
-        let rows = observe::rows(&observed).into_iter().filter(observe::Row::is_of_run);
+        let rows = twin_observe::rows(&observed).into_iter().filter(twin_observe::Row::is_of_run);
         Ok(json!({ "rows": rows.collect::<Vec<_>>() }))
     }
 }

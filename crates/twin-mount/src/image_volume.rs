@@ -13,8 +13,9 @@ use twin_ageing::fork::Twin;
 use twin_ageing::{IMAGE_SECTOR, map_of_platter};
 use twin_disk::{Block, Buf};
 use twin_fs::LayoutKind;
-use twin_lab::{Config, Platter, Run, SimulateError};
+use twin_lab::{Config, Run, SimulateError};
 use twin_settings::value::bytes_for_people;
+use twin_sim::Platter;
 
 /// The most bytes of an image that are read into memory.
 const MOST_BYTES: u64 = 4 << 30;

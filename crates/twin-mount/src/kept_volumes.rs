@@ -22,7 +22,7 @@ use rustix::fs::{Timespec, Timestamps, UTIME_NOW};
 use siphasher::sip128::{Hasher128, SipHasher13};
 use twin_ageing::old_volumes::{KeptVolumes, OldVolume};
 use twin_disk::{Block, Buf};
-use twin_lab::Platter;
+use twin_sim::Platter;
 
 /// The most bytes that all entries take on the host.
 const MOST_BYTES: u64 = 2 << 30;

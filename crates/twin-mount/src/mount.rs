@@ -12,6 +12,7 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use twin_bucket::pack_memory;
+use twin_flight::CLOSE;
 use twin_fs::{FileSystem, FsError, LayoutKind, STATES_MOST, Settings, Volume};
 use twin_host::fuse::{Deputy, Mount as FuseMount, MountOptions, Ready, SessionOptions};
 use twin_host::serving::{
@@ -22,9 +23,9 @@ use twin_host::{
     Budget, FlightRecorder, Grade, Host, HostOptions, IdlePoll, ImageOptions, Interrupts, NewFile,
     QueueChoice, Relation, Signals, Words, is_foreign, is_remote, random_seed, relation,
 };
+use twin_lab::MountFlush;
 use twin_lab::follow::{Followed, Watch};
-use twin_lab::observe::Observing;
-use twin_lab::{CLOSE, MountFlush};
+use twin_observe::Observing;
 use twin_rt::{Categories, Order};
 use twin_settings::Choice;
 

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use twin_disk::{Io, IoKind};
 use twin_fs::{Begun, Op, OperationObserver, Volume};
 use twin_host::{Grade, Host, NewFile, RequestObserver, Requests, Words, offload};
-use twin_lab::observe::{Mounted, Observing, Row, Unseen, rows};
+use twin_observe::{Mounted, Observing, Row, Unseen, rows};
 use twin_report::rows::csv;
 use twin_report::value;
 use twin_rt::Time;
@@ -105,7 +105,7 @@ impl Observation {
     }
 
     /// Ends observing, and returns the figures of all of it.
-    pub fn end(&self) -> Vec<twin_lab::observe::Observed> {
+    pub fn end(&self) -> Vec<twin_observe::Observed> {
         self.mounted.end(self.observers.host.now())
     }
 }
@@ -257,8 +257,8 @@ mod tests {
     use twin_fs::{Identity, ROOT_INO, Request};
     use twin_host::{FileDevice, HostOptions, ImageOptions, create_image};
     use twin_lab::layouts::layout;
-    use twin_lab::observe::Observed;
     use twin_lab::{Config, Run, Workload, simulate_with_history};
+    use twin_observe::Observed;
     use twin_trace::replay::{Options, Pace, Replayer};
 
     const SIZE: u64 = 256 << 20;

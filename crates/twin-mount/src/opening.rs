@@ -6,12 +6,12 @@ use std::rc::Rc;
 
 use twin_disk::journaled::Journaled;
 use twin_disk::{BlockDevice, DeviceInfo, DeviceLog, Freezable, IoKind, Recorded};
+use twin_flight::FlightSettings;
 use twin_fs::{Cpu, FsError, LayoutConfig, LayoutKind, Settings, Volume};
 use twin_host::{
     Count, FileDevice, FlightLog, FlightRecorder, Host, HostOptions, ImageOptions, Interrupts,
     NewFile, Progress,
 };
-use twin_lab::FlightSettings;
 use twin_lab::follow::{Followed, Watch};
 use twin_rt::{Categories, LogEvent};
 use twin_settings::{SettingsError, grammar};

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use twin_bench::{self as bench, BenchFailure, Phase};
-use twin_lab::server::ServerFigures;
 use twin_lab::{Config, History};
+use twin_server::ServerFigures;
 
 use crate::cost::{self, Begun, Counted};
 use crate::need::Need;

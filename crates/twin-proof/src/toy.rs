@@ -9,14 +9,13 @@ use twin_disk::{
     BlockDevice, Buf, Class, Completion, DeviceInfo, Io, IoKind, MemDisk, Pending, Recorded,
     pending,
 };
+use twin_flight::{CLOSE, FlightSettings, FrontEnd};
 use twin_fs::{Cpu, Data, Identity, Op, Opened, ROOT_INO, Request, Settings};
+use twin_lab::layouts::LAYOUTS;
 use twin_rt::{ClockOnly, Driver, Rng, Rt, Time, order};
 use twin_settings::Choice;
 use twin_sim::Platter;
 use twin_trace::FlightWriter;
-
-use twin_lab::layouts::LAYOUTS;
-use twin_lab::{CLOSE, FlightSettings, FrontEnd};
 
 const SIZE: u64 = 4 << 20;
 

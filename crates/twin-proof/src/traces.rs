@@ -10,12 +10,12 @@ use std::io::Cursor;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use twin_flight::verify_flight;
 use twin_fs::{Data, Fallocate, Op};
+use twin_lab::{Config, Workload, simulate};
 use twin_rt::Rng;
 use twin_trace::replay::Pace;
 use twin_trace::{FlightReader, FlightRecord, FlightWriter, Reader, Record, Source, Writer};
-
-use twin_lab::{Config, Workload, simulate, verify_flight};
 
 /// What became of damaged inputs.
 #[derive(Debug, Default)]

@@ -15,10 +15,10 @@ use twin_fs::{
     Cpu, FileSystem, FsError, Identity, Op, Reply, Request, Settings, Volume, write_cost,
 };
 use twin_lab::layouts::layout;
-use twin_lab::{Config, Platter, Run, Workload, simulate};
+use twin_lab::{Config, Run, Workload, simulate};
 use twin_model::generate::{Generator, WORKLOADS, WorkloadParams};
 use twin_rt::{ClockOnly, MILLIS, Nanos, Rt};
-use twin_sim::{SimDisk, model};
+use twin_sim::{Platter, SimDisk, model};
 use twin_trace::replay::{Options, Pace, Replayer};
 use twin_trace::{Header, Record, Recorder, RecorderOptions, Source, TraceError};
 

@@ -11,8 +11,9 @@ use twin_cli::say;
 use twin_disk::{IoKind, Origin};
 use twin_host::real_clock;
 use twin_lab::segment_map::Look;
-use twin_lab::{Config, Figures, Served, Status, Watcher, Workload, World, simulate_watched};
+use twin_lab::{Config, Figures, Status, Watcher, Workload, World, simulate_watched};
 use twin_rt::{Nanos, SECS, Time};
+use twin_sim::Served;
 use twin_trace::replay::Pace;
 
 use crate::screen::Screen;
@@ -231,7 +232,7 @@ fn told(served: &Served, place: Option<(u32, u64)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use twin_lab::TimeBreakdown;
+    use twin_sim::TimeBreakdown;
 
     #[test]
     fn an_access_is_told_with_its_place_and_time() {

@@ -100,7 +100,7 @@ pub(crate) fn block_formats() -> PossibleValuesParser {
 
 /// What a comparison judges by, from its registry.
 pub(crate) fn measures() -> PossibleValuesParser {
-    choices(twin_lab::MEASURES.abouts())
+    choices(twin_verdict::MEASURES.abouts())
 }
 
 /// The queue of a mount's device.

@@ -318,7 +318,7 @@ pub(crate) struct Compare {
     /// largest value. Configurations are also equal if chance explains their difference: their ranges
     /// overlap, and the Mann-Whitney test does not tell them apart at 5%. That test needs at least
     /// four seeds; five to ten are a good number.
-    #[arg(help_heading = "Judgement", long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=twin_lab::MOST_SEEDS))]
+    #[arg(help_heading = "Judgement", long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=twin_verdict::MOST_SEEDS))]
     pub(crate) seeds: u64,
     /// When operations are issued. Default: think for a recording of a mount, otherwise asap.
     #[arg(help_heading = "Workload", long, value_enum)]

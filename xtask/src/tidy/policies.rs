@@ -32,7 +32,7 @@ const EXCEPTIONS: &[(&str, &[&str], &str)] = &[
     ("crates/twin-ageing/src/layout_report/report.rs", &["blocks"], "the name of a column"),
     ("crates/twin-papers/src/studies/population.rs", &["mail"], "a file system of the paper"),
     ("crates/twin-papers/src/claims/statistics.rs", &["mail"], "a file system of the paper"),
-    ("crates/twin-lab/src/what_if.rs", &["block"], "a setting of layouts"),
+    ("crates/twin-verdict/src/what_if.rs", &["block"], "a setting of layouts"),
     ("crates/twin-lab/src/commands.rs", &["block", "segment"], "settings of layouts"),
     ("crates/twin-lab/src/config/bucket.rs", &["segment"], "a setting of layouts"),
     ("crates/twin-advise/src/knobs.rs", &["block", "segment"], "settings of layouts"),
@@ -92,7 +92,7 @@ const NO_POLICIES: &[(&str, &str)] = &[
         "crates/twin-bench/src/parse.rs",
         "benchmarks: their phases are called like them, and reproductions choose them as a user would",
     ),
-    ("crates/twin-lab/src/verdict/measure.rs", "measures: fsync is also an operation"),
+    ("crates/twin-verdict/src/verdict/measure.rs", "measures: fsync is also an operation"),
 ];
 
 struct Registered<'a> {

@@ -22,6 +22,7 @@ const ROOMS: &[(&str, &[&str])] = &[
             "twin-experiment",
             "twin-advise",
             "twin-arena",
+            "twin-studies",
             "twin-top",
             "twin-bench",
             "twin-ageing",
@@ -30,7 +31,10 @@ const ROOMS: &[(&str, &[&str])] = &[
             "twin-lessons",
         ],
     ),
-    ("lab", &["twin-lab"]),
+    (
+        "lab",
+        &["twin-server", "twin-verdict", "twin-flight", "twin-lab", "twin-observe", "twin-remote"],
+    ),
     ("report", &["twin-cli", "twin-show", "twin-report"]),
     (
         "worlds",

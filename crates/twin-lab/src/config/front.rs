@@ -24,7 +24,7 @@ impl Front {
     ];
 
     /// Its name in settings.
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         Front::ALL.iter().find(|(_, front)| *front == self).map_or("", |(name, _)| name)
     }
 
@@ -32,7 +32,7 @@ impl Front {
     ///
     /// # Errors
     /// If there is none.
-    pub fn by_name(text: &str) -> Result<Front, SettingsError> {
+    pub(crate) fn by_name(text: &str) -> Result<Front, SettingsError> {
         let found = Front::ALL.iter().find(|(name, _)| *name == text);
         let names = Front::ALL.iter().map(|(name, _)| *name);
         found

@@ -4,8 +4,8 @@
 //! what the search did not see decides what is met.
 
 use twin_generate::{REGISTRY, SPRITE_USERS};
-use twin_lab::server::{Does, ServerFile, preset};
 use twin_report::units::figure as shown;
+use twin_server::{Does, ServerFile, preset};
 use twin_settings::SettingsError;
 use twin_trace::{AccessStats, Source};
 

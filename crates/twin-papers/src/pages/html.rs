@@ -1,11 +1,11 @@
 //! The report as one self-contained page: figures, the table, the claims, the present.
 
-use twin_lab::{LOG_EXPLAINED, log_course};
 use twin_report::draw::{
     BLUE, Bar, Chart, Colour, GREEN, GREY, Group, Line, PINK, RED, SKY, Span, YELLOW, bars, lines,
     over_time,
 };
 use twin_report::markup::{escape, page_of};
+use twin_verdict::{LOG_EXPLAINED, log_course};
 
 use crate::choices;
 use crate::claim::{Claim, Judged};

@@ -5,11 +5,9 @@ use std::sync::Arc;
 
 use twin_cache::flush::{self, FlushBy, Grain, Survives};
 use twin_generate::SPRITE_USERS;
-use twin_lab::server::{
-    Client, Does, Pace, ServerFigures, ServerFile, preset, simulate_server_telling,
-};
 use twin_lab::{Workload, plan};
 use twin_rt::{SECS, Time};
+use twin_server::{Client, Does, Pace, ServerFigures, ServerFile, preset, simulate_server_telling};
 
 use crate::variation::{OtherServer, Variation};
 use crate::work::Share;

@@ -10,7 +10,6 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use twin_fs::{Data, FileSystem, FsError, Op, ROOT_INO, Reply, Request, Result};
-use twin_lab::remote;
 use twin_nfs::client::{Client, ClientSettings, Direct, Handles};
 use twin_nfs::{Keys, Limits, Served, Server};
 use twin_rt::{FixedMap, SECS};
@@ -48,16 +47,16 @@ impl<L: Subject> Remote<L> {
     /// If the volume's root cannot be read.
     pub(super) async fn start(notes: &Rc<Notes<L>>, early: bool) -> Result<Remote<L>> {
         let rt = notes.volume().core().rt.clone();
-        let keys = Keys::of(remote::KEY);
-        let export = remote::export(early);
+        let keys = Keys::of(twin_remote::KEY);
+        let export = twin_remote::export(early);
         let lookup = Op::Lookup { dir: ROOT_INO, name: (*b".").into() };
         let Reply::Entry(root) = notes.volume().execute(Request::root(1, lookup)).await? else {
             return Err(FsError::inconsistent("the root is no inode"));
         };
-        let root = remote::handle(&keys, &export, &root);
+        let root = twin_remote::handle(&keys, &export, &root);
         let fs = Rc::new(Noted(Rc::clone(notes)));
         let served = Served::new(fs, keys, Limits::default(), || 0);
-        let server = Rc::new(Server::new(remote::KEY, vec![served], vec![export]));
+        let server = Rc::new(Server::new(twin_remote::KEY, vec![served], vec![export]));
         let wire = Box::new(Direct::to(&rt, &server));
         let settings =
             ClientSettings { write_behind_ns: WRITE_BEHIND_NS, ..ClientSettings::default() };

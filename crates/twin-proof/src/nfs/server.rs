@@ -6,7 +6,6 @@ use std::rc::Rc;
 
 use twin_disk::{BlockDevice, Bytes, DeviceInfo, Io, IoKind, Pending, pending};
 use twin_fs::Cpu;
-use twin_lab::remote;
 use twin_nfs::{Keys, Limits, Peer, Served, Server, proc, rpc, xdr::Reader};
 use twin_rt::{BoxFuture, Event, MICROS, Rng, Rt};
 use twin_sim::{Platter, SimDisk, queue};
@@ -97,10 +96,10 @@ pub(super) async fn start(
     if bug != Some(Bug::VerifierStays) {
         boot[..8].copy_from_slice(&(number + 1).to_le_bytes());
     }
-    let key = if bug == Some(Bug::KeyChanges) { [number as u8; 16] } else { remote::KEY };
+    let key = if bug == Some(Bug::KeyChanges) { [number as u8; 16] } else { twin_remote::KEY };
     let served = Served::new(Rc::clone(&layer), Keys::of(key), Limits::default(), losses);
     let served = served.stopping(stopped);
-    let export = remote::export(bug == Some(Bug::EarlyReplies));
+    let export = twin_remote::export(bug == Some(Bug::EarlyReplies));
     let mut server = Server::new(boot, vec![served], vec![export]);
     if let Some((terms, waits)) = scenario.leases {
         server = server.with_leases(rt, terms, waits && number > 0);
@@ -126,7 +125,7 @@ pub(super) struct Gate {
 
 impl Gate {
     /// The answers of a server behind the gate.
-    pub(super) fn before(self: &Rc<Self>, lived: &Rc<Lived>, number: u64) -> remote::Answer {
+    pub(super) fn before(self: &Rc<Self>, lived: &Rc<Lived>, number: u64) -> twin_remote::Answer {
         let (gate, lived) = (Rc::clone(self), Rc::downgrade(lived));
         Rc::new(move |peer, record| {
             let (gate, lived) = (Rc::clone(&gate), lived.clone());

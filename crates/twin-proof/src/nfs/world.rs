@@ -8,9 +8,9 @@ use std::task::Poll;
 use twin_disk::Bytes;
 use twin_fs::{Cpu, FsError, Identity, Op, ROOT_INO, Reply, Request};
 use twin_lab::Config;
-use twin_lab::remote::{self, Link, Site};
 use twin_nfs::client::Client;
 use twin_nfs::{Keys, Peer, Status, proc, rpc};
+use twin_remote::{Link, Site};
 use twin_rt::{Event, MILLIS, Rng, Rt, SECS, Time};
 use twin_sim::faults::{FaultPlan, WriteOutcome};
 use twin_sim::network::Network;
@@ -48,7 +48,7 @@ pub(super) fn make(config: &Config) -> Result<(Platter, u32), String> {
     let model = entry.build(&options).map_err(|e| format!("{e:?}"))?;
     let disk =
         SimDisk::builder(&rt, model).scheduler(queue::REGISTRY.default_entry().make()).start();
-    let identity = Identity { uuid: remote::KEY, root: (0, 0, 0o755) };
+    let identity = Identity { uuid: twin_remote::KEY, root: (0, 0, 0o755) };
     let device: Rc<dyn twin_disk::BlockDevice> = Rc::new(disk.clone());
     let made = rt.block_on(async {
         config.of_layout.mkfs(&rt, Rc::clone(&device), identity).await?;
@@ -164,7 +164,7 @@ impl<'a> World<'a> {
             attr: twin_fs::Attr { ino: ROOT_INO, ..Default::default() },
             generation: self.made.root_generation,
         };
-        remote::handle(&Keys::of(remote::KEY), &remote::export(false), &entry)
+        twin_remote::handle(&Keys::of(twin_remote::KEY), &twin_remote::export(false), &entry)
     }
 
     async fn run(&mut self) -> Verdict<()> {

@@ -10,10 +10,11 @@ use std::sync::{Arc, Mutex};
 use twin_disk::{IoKind, Origin};
 use twin_fs::{Ino, Op, Request, mode};
 use twin_lab::{
-    Config, EventLog, Figures, PlantedFault, Run, Served, Watcher, Workload, World, log_categories,
+    Config, EventLog, Figures, PlantedFault, Run, Watcher, Workload, World, log_categories,
     simulate_watched,
 };
 use twin_rt::Time;
+use twin_sim::Served;
 use twin_trace::replay::Pace;
 use twin_trace::{ErrorCode, Header, Kind, Node, NodeAttr, Outcome, Traits, Writer};
 

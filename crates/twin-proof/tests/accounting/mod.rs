@@ -8,14 +8,17 @@ mod evidence;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evidence::{Evidence, Script};
 use twin_disk::IoKind;
 use twin_fs::Op;
 use twin_lab::{
-    Config, Device, Distribution, Figures, Fuse, Latency, MACHINE_FORMAT, MEASURES, MachineFile,
-    PlantedFault, Processor, Served, Transfers, Trust, Workload, rank,
+    Config, Device, Distribution, Figures, Fuse, Latency, MACHINE_FORMAT, MachineFile,
+    PlantedFault, Processor, Transfers, Workload,
 };
+use twin_sim::Served;
 use twin_trace::Outcome;
+use twin_verdict::{MEASURES, Trust, rank};
+
+use evidence::{Evidence, Script};
 
 /// The checks that failed, by name.
 #[derive(Default)]

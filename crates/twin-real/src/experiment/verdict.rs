@@ -6,8 +6,9 @@
 //! otherwise the likely reason is told, from the figures: what varied, what the check of the calibration said, and
 //! the kind of operation in which most of the difference is.
 
-use twin_lab::{Figures, NOISE, Spread, Trust, differ};
+use twin_lab::{Figures, Spread};
 use twin_report::units::{duration, list};
+use twin_verdict::{NOISE, Trust, differ};
 
 use super::values::{middle, spread};
 use super::{Experiment, Measured};

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use twin_lab::{FIDELITY, MachineFile, Validated, error_of};
+use twin_lab::{MachineFile, Validated};
 use twin_report::table::fixed;
 use twin_report::{Form, Part, Table, cells};
 use twin_trace::Verb;
+use twin_verdict::{FIDELITY, error_of};
 
 use super::loads::Load;
 use super::picture::{Row, draw};

@@ -64,7 +64,7 @@ pub(crate) struct Diff {
     /// The store that is compared.
     pub(crate) second: PathBuf,
     /// What is compared.
-    #[arg(long, value_parser = measures(), default_value = twin_lab::MEASURES.default_entry().name)]
+    #[arg(long, value_parser = measures(), default_value = twin_verdict::MEASURES.default_entry().name)]
     pub(crate) by: String,
     /// How many percent more are worse.
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0)]

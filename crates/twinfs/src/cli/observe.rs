@@ -1,9 +1,9 @@
 //! The arguments that switch observers on.
 
 use clap::Args;
-use twin_lab::SettingsError;
-use twin_lab::observe::{Observing, abouts};
+use twin_observe::{Observing, abouts};
 use twin_rt::{Nanos, SECS};
+use twin_settings::SettingsError;
 
 use crate::choices::choices;
 

@@ -12,15 +12,13 @@ use twin_advise::{
 use twin_cli::progress::Progress;
 use twin_cli::{Ended, Failure, Outcome, Printer, SoFar, usage};
 use twin_host::{Interrupts, real_clock};
-use twin_lab::{
-    Config, MEASURES, MachineFile, MeasureEntry, Run, Spread, Workload, measurable, measure_for,
-    simulate,
-};
+use twin_lab::{Config, MachineFile, Run, Spread, Workload, simulate};
 use twin_real::experiment::{By, Plan, experiment};
 use twin_real::replay::Target;
 use twin_settings::grammar;
 use twin_settings::value::nanos;
 use twin_trace::replay::Pace as ReplayPace;
+use twin_verdict::{MEASURES, MeasureEntry, measurable, measure_for};
 
 use super::machine_file::machine_file;
 use super::workload::{Chosen, chosen};

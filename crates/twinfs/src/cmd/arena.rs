@@ -11,10 +11,11 @@ use twin_clean::volume::trace::Trace;
 use twin_cli::progress::Progress;
 use twin_cli::{Failure, Outcome, Printer, say, usage};
 use twin_host::Interrupts;
-use twin_lab::{Workload, caches, volume};
+use twin_lab::Workload;
 use twin_mount::input::{Accessed, accesses_of};
 use twin_real::experiment::{By, Plan, experiment};
 use twin_real::replay::Target;
+use twin_studies::{caches, volume};
 use twin_trace::replay::Pace;
 use twin_trace::{Reader, block, readers};
 

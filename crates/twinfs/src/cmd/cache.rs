@@ -11,9 +11,9 @@ use twin_cache::replacement::REGISTRY;
 use twin_cli::progress::Progress;
 use twin_cli::{Ended, Failure, Outcome, Printer, SoFar, say, usage};
 use twin_host::{Interrupts, real_clock};
-use twin_lab::caches::{Accesses, Input, Loaded, Row, Study, default_sizes, load, report};
 use twin_mount::input::{Accessed, accesses_of};
 use twin_sim::model;
+use twin_studies::caches::{Accesses, Input, Loaded, Row, Study, default_sizes, load, report};
 use twin_trace::{Reader, block, readers};
 
 use super::reading;

@@ -7,16 +7,19 @@ use std::sync::Arc;
 use twin_cli::progress::Progress;
 use twin_cli::{Call, Failure, Keep, Outcome, Printer, SoFar, say, usage};
 use twin_host::Interrupts;
-use twin_lab::observe::named_rows;
 use twin_lab::{
-    Before, Comparison, Config, EventLog, Figures, Found, History, Judgement, MEASURES,
-    MeasureEntry, Pauses, Run, SeedRuns, Seeded, SimulateError, Trust, Workload, about_workload,
-    compare_seeds, compared_by_default, default_settings, labels, measurable, measure_for, rank,
-    rivals, settings_help, verdict, what_if, what_if_changes, workload_help,
+    Config, EventLog, Figures, History, Run, SimulateError, Workload, compared_by_default,
+    settings_help, workload_help,
 };
+use twin_observe::named_rows;
 use twin_report::Report;
 use twin_rt::Categories;
 use twin_settings::{Named, grammar};
+use twin_verdict::{
+    Before, Comparison, Found, Judgement, MEASURES, MeasureEntry, Pauses, SeedRuns, Seeded, Trust,
+    about_workload, compare_seeds, default_settings, labels, measurable, measure_for, rank, rivals,
+    verdict, what_if, what_if_changes,
+};
 
 pub(crate) use super::machine_file::machine_file;
 use super::start::Start;

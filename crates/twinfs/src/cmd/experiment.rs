@@ -12,7 +12,7 @@ use twin_experiment::{
     StoreError, difference, execute, listing, merge, results, states,
 };
 use twin_host::{Interrupts, own_code};
-use twin_lab::MEASURES;
+use twin_verdict::MEASURES;
 
 use super::compare::machine_file;
 use super::workload::chosen;

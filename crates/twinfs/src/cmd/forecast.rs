@@ -13,11 +13,13 @@ use twin_cli::progress::Progress;
 use twin_cli::{Failure, Outcome, Printer, usage};
 use twin_fs::LayoutKind;
 use twin_host::Interrupts;
-use twin_lab::{Config, Figures, Platter, Run, SimulateError, Trust, Workload, compare};
+use twin_lab::{Config, Figures, Run, SimulateError, Workload, compare};
 use twin_mount::client::{FrozenVolume, MountClient};
 use twin_mount::image::layout_of;
 use twin_mount::image_volume::{platter_of, run_on_image};
 use twin_settings::value::nanos;
+use twin_sim::Platter;
+use twin_verdict::Trust;
 
 use super::compare::machine_file;
 use super::workload::of_file;

@@ -9,9 +9,11 @@ use twin_cache::flush;
 use twin_cli::progress::Progress;
 use twin_cli::{Failure, Keep, Outcome, Place, Printer, SoFar, usage};
 use twin_host::Interrupts;
-use twin_lab::frontier::{FlushChoice, FrontierPoint, Study, choices, frontier_of, mark, report};
 use twin_lab::{Config, Run};
 use twin_settings::value::nanos;
+use twin_studies::frontier::{
+    FlushChoice, FrontierPoint, Study, choices, frontier_of, mark, report,
+};
 
 use super::start::Start;
 use super::workload::{Chosen, chosen};

@@ -8,11 +8,11 @@ use twin_host::serving::run_serving;
 use twin_host::{Budget, absolute, is_remote};
 use twin_lab::MountFlush;
 use twin_lab::layouts::LAYOUTS;
-use twin_lab::observe::EVERY_NS;
 use twin_mount::media::{How, LocalFile};
 use twin_mount::mount::{MountRequest, serve_volume};
 use twin_mount::nfs::NfsBeside;
 use twin_mount::opening::set_for_open;
+use twin_observe::EVERY_NS;
 
 use super::mkfs::ENCRYPTED_IMAGE;
 use crate::cli::{Mount, MountChoice};

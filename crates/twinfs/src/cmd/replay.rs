@@ -7,15 +7,17 @@ use std::rc::Rc;
 use serde_json::json;
 use twin_cli::progress::Progress;
 use twin_cli::{Outcome, Printer, usage};
+use twin_flight::verify_flight;
 use twin_fs::{Op, Request};
 use twin_host::{Interrupts, real_clock};
-use twin_lab::{Config, Counted, Latency, Run, figures_report, simulate, verify_flight};
+use twin_lab::{Config, Counted, Latency, Run, simulate};
 use twin_mount::image::layout_of;
 use twin_mount::input::{Wanted, must_be};
 use twin_mount::opening::{OpenOptions, Opened, open_volume};
 use twin_report::Report;
 use twin_rt::Time;
 use twin_trace::replay::{self, Options, Replayer};
+use twin_verdict::figures_report;
 
 use super::workload::{Chosen, chosen};
 use crate::cli::{Pace, Replay};

@@ -7,9 +7,8 @@ use twin_cli::progress::Progress;
 use twin_cli::{Failure, Outcome, Printer, usage};
 use twin_host::Interrupts;
 use twin_lab::Workload;
-use twin_lab::server::{
-    Does, Fit, PRESETS, ServerFigures, ServerFile, fit, preset, report, simulate_server,
-};
+use twin_server::{Does, PRESETS, ServerFigures, ServerFile, preset, report, simulate_server};
+use twin_verdict::{Fit, fit};
 
 use super::workload::chosen;
 use crate::cli::Compare;

@@ -12,11 +12,13 @@ use twin_ageing::old_volumes::{AgedSpec, Beginning, OldVolumes};
 use twin_cli::progress::Progress;
 use twin_cli::{Failure, usage};
 use twin_fs::LayoutKind;
-use twin_lab::{Config, Judgement, Platter, Run, Seeded};
+use twin_lab::{Config, Run};
 use twin_mount::image::layout_of;
 use twin_mount::image_volume::{platter_of, run_on_image};
 use twin_mount::kept_volumes::{Kept, Notes};
 use twin_mount::source_map::snapshot_bytes;
+use twin_sim::Platter;
+use twin_verdict::{Judgement, Seeded};
 
 use crate::cli;
 

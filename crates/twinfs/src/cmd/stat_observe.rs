@@ -10,9 +10,9 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use twin_cli::terminal::terminal_width;
 use twin_cli::{Outcome, Printer, say_to_reader, usage};
-use twin_lab::observe::{Row, table};
 use twin_mount::answers::Question;
 use twin_mount::client::MountClient;
+use twin_observe::{Row, table};
 use twin_report::rows::csv;
 use twin_report::{Form, Report, value};
 

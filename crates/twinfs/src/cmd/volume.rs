@@ -10,11 +10,11 @@ use twin_clean::{placement, victim};
 use twin_cli::progress::Progress;
 use twin_cli::{Ended, Failure, Outcome, Printer, SoFar, say, usage};
 use twin_host::{Interrupts, real_clock};
-use twin_lab::volume::{
-    Input, Row, Study, every, full_table, gaps, list, markdown, read_trace, report, rivals, run_all,
-};
 use twin_mount::input::{Wanted, must_be};
 use twin_settings::outside;
+use twin_studies::volume::{
+    Input, Row, Study, every, full_table, gaps, list, markdown, read_trace, report, rivals, run_all,
+};
 use twin_trace::Reading;
 
 use super::reading;

@@ -6,7 +6,7 @@ use std::rc::Rc;
 
 use twin_disk::{BlockDevice, Bytes};
 use twin_fs::{Cpu, Volume};
-use twin_lab::{Config, remote};
+use twin_lab::Config;
 use twin_nfs::front::Front;
 use twin_nfs::rpc::{self, Caller};
 use twin_nfs::xdr::Writer;
@@ -73,8 +73,8 @@ fn disk(rt: &Rt, model: &str, platter: Option<Platter>, size: Option<u64>) -> Si
 }
 
 fn server(volume: &Volume) -> Rc<Server> {
-    let served = Served::of(volume, Keys::of(remote::KEY));
-    Rc::new(Server::new([1; 16], vec![served], vec![remote::export(false)]))
+    let served = Served::of(volume, Keys::of(twin_remote::KEY));
+    Rc::new(Server::new([1; 16], vec![served], vec![twin_remote::export(false)]))
 }
 
 async fn open(rt: &Rt, config: &Config, disk: &SimDisk) -> Result<Volume, String> {
@@ -94,7 +94,7 @@ impl Base {
         let rt = Rt::new(Clock(STEPS), 1);
         let disk = disk(&rt, "instant", None, config.size);
         let made = rt.block_on(async {
-            let identity = twin_fs::Identity { uuid: remote::KEY, root: (0, 0, 0o755) };
+            let identity = twin_fs::Identity { uuid: twin_remote::KEY, root: (0, 0, 0o755) };
             let device: Rc<dyn BlockDevice> = Rc::new(disk.clone());
             let made = config.of_layout.mkfs(&rt, device, identity).await;
             made.map_err(|error| error.to_string())?;

@@ -9,10 +9,10 @@ use std::collections::BTreeMap;
 use std::rc::Rc;
 
 use twin_disk::Bytes;
-use twin_lab::remote::Link;
 use twin_nfs::client::{Carrier, Deliver};
 use twin_nfs::lease::proc as lease;
 use twin_nfs::{proc, rpc};
+use twin_remote::Link;
 use twin_rt::{Rt, SECS, Time};
 
 /// A wrong model.

@@ -5,10 +5,10 @@ use std::rc::Rc;
 
 use twin_disk::Bytes;
 use twin_fs::{Data, Op, ROOT_INO, Reply, Request};
-use twin_lab::remote::{self, Link, Site};
 use twin_nfs::client::{Client, ClientSettings, Consistency, Writes};
 use twin_nfs::lease::LeaseStats;
 use twin_nfs::{Keys, Limits, Served, Server};
+use twin_remote::{Link, Site};
 use twin_rt::{BoxFuture, MILLIS, Rng, Rt};
 use twin_sim::Platter;
 use twin_sim::faults::{FaultPlan, WriteOutcome};
@@ -56,7 +56,8 @@ pub fn run(scenario: &Scenario, made: &Volume) -> Result<Ran, String> {
         attr: twin_fs::Attr { ino: ROOT_INO, ..Default::default() },
         generation: made.root_generation,
     };
-    let root = remote::handle(&Keys::of(remote::KEY), &remote::export(false), &entry);
+    let root =
+        twin_remote::handle(&Keys::of(twin_remote::KEY), &twin_remote::export(false), &entry);
     let ground = Rc::new(Ground {
         scenario: scenario.clone(),
         rt: rt.clone(),
@@ -266,17 +267,17 @@ async fn work_to_the_end(ground: &Ground) -> Result<(), String> {
 }
 
 /// The answers of a server, with the bugs that are planted before it.
-fn answers(ground: &Rc<Ground>, meddler: &Rc<Meddler>, lived: &Rc<Lived>) -> remote::Answer {
+fn answers(ground: &Rc<Ground>, meddler: &Rc<Meddler>, lived: &Rc<Lived>) -> twin_remote::Answer {
     let plain = ground.scenario.machines.len();
     let ungated = (ground.scenario.bug == Some(Bug::PlainNotGated)).then(|| {
         let layer = Rc::clone(&lived.layer);
-        let served = Served::new(layer, Keys::of(remote::KEY), Limits::default(), || 0);
-        Rc::new(Server::new([9; 16], vec![served], vec![remote::export(false)]))
+        let served = Served::new(layer, Keys::of(twin_remote::KEY), Limits::default(), || 0);
+        Rc::new(Server::new([9; 16], vec![served], vec![twin_remote::export(false)]))
     });
     let (ground, meddler, lived) = (Rc::clone(ground), Rc::clone(meddler), Rc::downgrade(lived));
     Rc::new(move |peer, record: Bytes| {
         let (ground, meddler, lived) = (Rc::clone(&ground), Rc::clone(&meddler), lived.clone());
-        let ungated = ungated.clone().filter(|_| peer == remote::peer(plain));
+        let ungated = ungated.clone().filter(|_| peer == twin_remote::peer(plain));
         Box::pin(async move {
             let lived = lived.upgrade()?;
             let procedure = lease_call(&record).map_or(0, |(procedure, _)| procedure);
