@@ -180,8 +180,10 @@ fn step(name: &'static str, work: impl FnOnce() -> Result<Totals, String>) -> Do
 /// Compares the golden tables with what the simulator gives; with `accept`, writes them anew.
 pub(crate) fn golden(root: &Path, accept: bool) -> Result<Totals, String> {
     let crates = ["-p", "twin-lab", "-p", "twin-verdict", "-p", "twin-papers"];
-    let test = [&["test", "--release", "--locked"][..], &crates, &["golden"]].concat();
-    let mut command = cargo(root, &test);
+    // One of the tables is too long for every change, so its test is ignored by day.
+    let words = ["golden", "--", "--include-ignored"];
+    let mut command =
+        cargo(root, &[&["test", "--release", "--locked"][..], &crates, &words].concat());
     if accept {
         command.env("TWINFS_BLESS", "1");
     }

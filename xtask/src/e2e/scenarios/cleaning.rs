@@ -116,7 +116,7 @@ fn cost(bench: &Bench) -> Result<(f64, f64), String> {
     let replay = ["replay", &trace_word, "--pace", "recorded", "--config", &config, "--json"];
     let figures = bench.run(Command::new(&bench.program).args(replay))?;
     let figures: Value = serde_json::from_str(&figures).map_err(|error| error.to_string())?;
-    let simulated = number(&figures["rows"][0], &["log", "write_cost"])?;
+    let simulated = number(&figures[0], &["log", "write_cost"])?;
     Ok((mounted, simulated))
 }
 
