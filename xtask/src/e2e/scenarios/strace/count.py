@@ -206,7 +206,8 @@ LINE = re.compile(
     r" *(?:(?:\d+:)*\d+(?:\.\d+)? +)?(?:\(\+ +[\d.]+\) )?(?:\[[ \da-f?]+\] )*(.*)$")
 
 
-def lines():
+def lines(first):
+    """The calls, in order. A line without a number is of the process `first`."""
     cut = ""
     for line in open(text, errors="surrogateescape"):
         line, cut = cut + line, ""
@@ -218,7 +219,7 @@ def lines():
             return
         m = LINE.match(line.rstrip("\n"))
         rest = m.group(3)
-        pid = m.group(1) or m.group(2) or "0"
+        pid = m.group(1) or m.group(2) or first
         if rest.endswith("<unfinished ...>"):
             begun[pid] = rest[:-len("<unfinished ...>")].rstrip()
             yield pid, "unfinished", [], begun[pid]
@@ -233,16 +234,16 @@ def lines():
             yield pid, c.group(1), split(c.group(2)), c.group(3)
 
 
-# Without -o the first process has a number only beside others: it is the one that none of them made.
+# Without -o the first process has a number only beside others: it is the one that none of them made. Others may come or
+# go within one of its calls, which then begins with a number and ends without, or the other way round.
 numbers = [m.group(1) for m in map(re.compile(r"^\[pid +(\d+)\]").match, open(text, errors="surrogateescape")) if m]
 births = {}
-for pid, name, args, result in list(lines()):
+for pid, name, args, result in list(lines("0")):
     if name in ("fork", "vfork", "clone", "clone3") and re.match(r"\d+", result):
         births[re.match(r"\d+", result).group(0)] = (pid, "CLONE_FILES" in " ".join(args))
 begun.clear()
 first = next((pid for pid in numbers if pid not in births), "0")
-for pid, name, args, result in lines():
-    pid = first if pid == "0" else pid
+for pid, name, args, result in lines(first):
     # A child begins with what its parent has when it is first seen, or when it is made.
     child = re.match(r"\d+", result).group(0) if name in ("fork", "vfork", "clone", "clone3") and re.match(r"\d+", result) else pid
     if child not in tables and child in births:
