@@ -164,7 +164,14 @@ const STORIES: &[Story] = &[
         [ $(ls src | wc -l) = 600 ] || fail "serving ended too"
         "$T" umount m 2>why && fail "umount says nothing"; grep -q 'recording of it had ended' why
         wait $p && fail "it ended with 0"
-        "$T" convert small/t >/dev/null || fail "no trace is left"; "$T" cache small/t >/dev/null"#,
+        # The disk may have had room for the last whole frame and not for the mark behind it that ends a trace. No
+        # record is lost then, and --partial reads them all.
+        whole() {
+            "$T" $1 small/t >/dev/null 2>cut && return
+            grep -q ' 0 bytes of an unfinished frame' cut || return
+            "$T" $1 --partial small/t >/dev/null 2>cut && fail "$1 takes a part for all" || [ $? = 1 ]
+        }
+        whole convert || fail "no trace is left: $(cat cut)"; whole cache || fail "no accesses: $(cat cut)""#,
     ),
     // Images could be read by everybody, with all files in them.
     (
