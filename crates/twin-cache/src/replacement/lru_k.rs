@@ -78,10 +78,12 @@ impl LruK {
         Some((uses.second, uses.first, slot))
     }
 
-    /// The frame was used now, with these uses before and after it.
+    /// The frame was used now, and these are its uses with this one. Whoever has waited long enough is ranked here, at
+    /// each use, and not when a victim is needed: a cache that has room needs none, however often it is used.
     fn used(&mut self, slot: u32, uses: Uses) {
         self.frames[slot as usize].uses = uses;
         self.waiting.push_back(Waiting { last: uses.last, slot });
+        self.rank_those_that_waited();
     }
 
     /// Ranks the frames whose correlated period is over.
@@ -135,7 +137,7 @@ impl Replacement for LruK {
         let frame = &mut self.frames[slot as usize];
         frame.is_ranked = true;
         let last = frame.uses.last;
-        // If its period lasts, or nobody has looked since it ended, it waits still.
+        // Otherwise it waits still. The queue is asked and not the time, since the period may have grown.
         if self.waiting.front().is_none_or(|oldest| last < oldest.last) {
             self.rank_if_used_last(last, slot);
         }
@@ -174,7 +176,6 @@ impl Replacement for LruK {
     }
 
     fn victim(&mut self, usable: &mut dyn FnMut(u32) -> bool) -> Option<u32> {
-        self.rank_those_that_waited();
         let mut held = Vec::new();
         let mut found = None;
         for &(_, _, slot) in &self.order {
@@ -184,6 +185,8 @@ impl Replacement for LruK {
             }
             held.push(slot);
         }
+        // Before the others are used, which ends the wait of some.
+        let found = found.or_else(|| self.correlated_victim(usable));
         // A frame that is held is in use now.
         for slot in held {
             if let Some(rank) = self.rank(slot) {
@@ -193,6 +196,25 @@ impl Replacement for LruK {
             let uses = self.frames[slot as usize].uses;
             self.used(slot, Uses { first: self.now, last: self.now, ..uses });
         }
-        found.or_else(|| self.correlated_victim(usable))
+        found
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The uses of a cache with room were kept until a victim was needed, which was never.
+    #[test]
+    fn uses_that_need_no_victim_take_no_memory() {
+        let mut policy = LruK::new(Capacity::frames(64));
+        for slot in 0..16 {
+            policy.inserted(slot, Item::frame((1, slot as _)));
+        }
+        for nth in 0..10_000 {
+            policy.touched(nth % 16);
+        }
+        assert!(policy.waiting.len() as u64 <= policy.correlated, "{}", policy.waiting.len());
+        assert_eq!(policy.order.len() + policy.waiting.len(), 16);
     }
 }
